@@ -1,0 +1,195 @@
+"""What a trace holds: a header, the steps in order, and how the request ended.
+
+All times are seconds on the engine's monotonic clock, counted from the moment the request's first
+engine step began. Token texts are raw bytes written as latin-1 strings (one character per byte),
+because a token need not be valid UTF-8 on its own.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+SCHEMA_VERSION = "1.0"
+
+Last = Literal["recovered", "bonus", "plain"]
+Origin = Literal["live", "recorded"]
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One turn of the chat that was sent."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Sampling(msgspec.Struct, frozen=True):
+    """The sampling settings of one request; ``max_tokens`` limits the answer's tokens."""
+
+    temperature: float = 0.0
+    max_tokens: int = 256
+    seed: int | None = None
+    top_p: float = 1.0
+
+
+class ModelPrint(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What identifies one model: its name, its content, and how it was loaded."""
+
+    name: str
+    content_hash: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+    vocab_size: int | None = None
+    num_layers: int | None = None
+    layer_ids: list[int] | None = None
+    attention_backend: str | None = None
+    causal: bool | None = None
+
+
+class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything about the engine that can change a figure."""
+
+    method: str
+    target: ModelPrint
+    drafter: ModelPrint | None = None
+    num_speculative_tokens: int = 0
+    trained_block_size: int | None = None
+    draft_sample_method: str | None = None
+    model_runner: str | None = None
+    eager: bool | None = None
+    graph_mode: str | None = None
+    async_scheduling: bool | None = None
+    prefix_caching: bool | None = None
+    chat_template_hash: str | None = None
+    thinking: bool | None = None
+    device: str | None = None
+    concurrency: int = 1
+    versions: dict[str, str] = {}
+
+
+class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_field="type"):
+    """The first line of a trace: what was asked, of which engine."""
+
+    trace_id: str
+    recorded_at: str
+    lane: str
+    messages: list[Message]
+    prompt_token_ids: list[int]
+    sampling: Sampling
+    fingerprint: Fingerprint
+    origin: Origin = "live"
+    num_cached_prompt_tokens: int = 0
+    tokens: dict[int, str] = {}
+    schema: str = SCHEMA_VERSION
+
+
+class TokenProb(msgspec.Struct, frozen=True, array_like=True):
+    """A token id with its probability."""
+
+    id: int
+    p: float
+
+
+class Position(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What drafter and target believed at one drafted position (temperature 1, before top-p).
+
+    ``drafter`` and ``target`` are the k most probable tokens, best first. The last position of a
+    block has no drafter list: there the target alone spoke.
+    """
+
+    target: list[TokenProb] = []
+    drafter: list[TokenProb] = []
+    p_target_drafted: float | None = None
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, tag="step", tag_field="type"):
+    """One engine step of one request: the block that was drafted, and what came of it.
+
+    ``emitted`` is the accepted prefix and the target's own token, cut where a stop condition fell
+    inside; ``last`` says what the final emitted token is, None when it was cut off. ``prefill``
+    marks the engine step that read the prompt and emitted the first token: no step in the sense
+    of the figures. ``draft_s`` and ``verify_s`` are durations; ``offset`` counts the answer's
+    tokens before this step; ``batch_size`` the requests that shared the engine step.
+    """
+
+    index: int
+    start: float
+    end: float
+    verify_s: float
+    emitted: list[int]
+    draft_s: float = 0.0
+    drafted: list[int] = []
+    num_accepted: int = 0
+    last: Last | None = None
+    prefill: bool = False
+    offset: int = 0
+    batch_size: int = 1
+    positions: list[Position] = []
+    tokens: dict[int, str] = {}
+
+    @property
+    def num_drafted(self) -> int:
+        """K of this step: how many tokens were drafted."""
+        return len(self.drafted)
+
+    @property
+    def discarded(self) -> list[int]:
+        """The drafted tokens after the first rejected one."""
+        return self.drafted[self.num_accepted + 1 :]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """Whether a trace agrees with what vLLM itself counted for the request.
+
+    ``agrees`` is None when vLLM gave nothing to compare with.
+    """
+
+    agrees: bool | None
+    message: str
+
+
+class End(msgspec.Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
+    """The last line of a trace: why the answer ended, its text, and the check against vLLM."""
+
+    finish_reason: str
+    text: str
+    num_output_tokens: int
+    check: Check
+    engine_accepted: list[int] = []
+    engine_drafted: list[int] = []
+    error: str | None = None
+
+
+Line = Header | Step | End
+
+
+class Trace(msgspec.Struct):
+    """A whole trace in memory. ``end`` is None while the request runs, or when its file was cut."""
+
+    header: Header
+    steps: list[Step] = []
+    end: End | None = None
+    notices: list[str] = []
+
+    @property
+    def decode_steps(self) -> list[Step]:
+        """The steps after prefill: what every figure is about."""
+        return [step for step in self.steps if not step.prefill]
+
+    @property
+    def output_token_ids(self) -> list[int]:
+        """The answer's token ids, in order."""
+        return [token for step in self.steps for token in step.emitted]
+
+    @property
+    def token_bytes(self) -> dict[int, bytes]:
+        """The bytes of every token id the trace mentions."""
+        known = dict(self.header.tokens)
+        for step in self.steps:
+            known.update(step.tokens)
+        return {token: text.encode("latin-1") for token, text in known.items()}
+
+    def lines(self) -> list[Line]:
+        """The trace as its file's lines."""
+        return [self.header, *self.steps, *([self.end] if self.end else [])]
