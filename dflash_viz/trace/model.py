@@ -71,6 +71,7 @@ class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True):
 class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_field="type"):
     """The first line of a trace: what was asked, of which engine."""
 
+    schema: str
     trace_id: str
     recorded_at: str
     lane: str
@@ -81,7 +82,6 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_
     origin: Origin = "live"
     num_cached_prompt_tokens: int = 0
     tokens: dict[int, str] = {}
-    schema: str = SCHEMA_VERSION
 
 
 class TokenProb(msgspec.Struct, frozen=True, array_like=True):
