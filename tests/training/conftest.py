@@ -1,0 +1,65 @@
+"""A tiny random target with a real tokenizer's special tokens, and tiny written data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers.decoders import ByteLevel
+from training.target import Target, TargetConfig
+
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    """Bytes and three special tokens, ids as SmolLM2 has them."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocab = {token: index for index, token in enumerate([*SPECIAL, *alphabet])}
+    made = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = ByteLevel()
+    made.add_special_tokens(SPECIAL)
+    return made
+
+
+def random_weights(config: TargetConfig, seed: int) -> dict[str, torch.Tensor]:
+    """Weights of a Llama model with tied embeddings."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = {
+        "self_attn.q_proj": (config.heads * config.head_dim, config.hidden),
+        "self_attn.k_proj": (config.kv_heads * config.head_dim, config.hidden),
+        "self_attn.v_proj": (config.kv_heads * config.head_dim, config.hidden),
+        "self_attn.o_proj": (config.hidden, config.heads * config.head_dim),
+        "mlp.gate_proj": (config.intermediate, config.hidden),
+        "mlp.up_proj": (config.intermediate, config.hidden),
+        "mlp.down_proj": (config.hidden, config.intermediate),
+    }
+    weights = {"model.embed_tokens.weight": torch.randn(config.vocab, config.hidden)}
+    for layer in range(config.layers):
+        for name, shape in sizes.items():
+            value = torch.randn(shape, generator=generator) * shape[1] ** -0.5
+            weights[f"model.layers.{layer}.{name}.weight"] = value
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            weights[f"model.layers.{layer}.{name}.weight"] = torch.ones(config.hidden)
+    weights["model.norm.weight"] = torch.ones(config.hidden)
+    return weights
+
+
+@pytest.fixture(scope="session")
+def target() -> Target:
+    """Four layers of 32 channels over the byte vocabulary."""
+    config = TargetConfig(
+        layers=4, hidden=32, intermediate=64, heads=4, kv_heads=2, head_dim=8, vocab=260,
+        max_positions=256, eps=1e-5, theta=10000.0,
+    )
+    torch.manual_seed(0)
+    return Target(config, random_weights(config, 0))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where a test may write."""
+    return tmp_path

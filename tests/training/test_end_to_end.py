@@ -1,0 +1,87 @@
+"""Generation, training, export and reading back on a tiny random target."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from tokenizers import Tokenizer
+from training.conversation import UserTurn
+from training.data import Corpus
+from training.export import load_drafter, stored_name
+from training.generate import generate
+from training.target import Target
+from training.train import Recipe, Trainer
+
+RECIPE = Recipe(
+    layers=2, target_layer_ids=(0, 2), mask_token_id=200, draft_vocab=200, sequences=4, anchors=32,
+    matrix_lr=2e-2, seconds=60, steps=30, held_out=4,
+)
+
+
+def turn(rng: random.Random) -> UserTurn:
+    """A written or a half invented user turn."""
+    return UserTurn("maths", f"Add {rng.randrange(100)}.", invented=rng.choice([0, 6]), after="?")
+
+
+@pytest.fixture(scope="module")
+def corpus(target: Target, tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """24 conversations of 224 tokens, written by the target."""
+    out = tmp_path_factory.mktemp("data")
+    generate(target, tokenizer, out, rows=24, columns=224, seconds=0, seed=1, source=turn)
+    return Corpus.load(out, "cpu")
+
+
+def test_text_follows_the_script(corpus: Corpus, tokenizer: Tokenizer) -> None:
+    text = tokenizer.decode(corpus.tokens[0].tolist(), skip_special_tokens=False)
+    assert text.startswith("<|im_start|>system\nYou are a helpful")
+    assert "<|im_start|>user\nAdd " in text
+    first = int((corpus.marks[0] > 0).long().argmax())
+    before = tokenizer.decode(corpus.tokens[0, :first].tolist(), skip_special_tokens=False)
+    assert before.endswith("?<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_greedy_answers_are_the_targets_argmax(corpus: Corpus, target: Target) -> None:
+    tokens = corpus.tokens.long()
+    _, last = target.forward(tokens)
+    best = (last @ target.head.T).argmax(-1)
+    greedy = corpus.marks[:, 1:] == 1
+    agree = (best[:, :-1] == tokens[:, 1:])[greedy].float().mean()
+    assert greedy.any() and agree > 0.99
+
+
+def test_a_few_steps_lower_the_loss_and_survive_export(
+    corpus: Corpus, target: Target, folder: Path
+) -> None:
+    trainer = Trainer(target, corpus, RECIPE, compiled=False)
+    early = float(torch.stack([trainer.step(0.5) for _ in range(3)]).mean())
+    trainer.run(folder)
+    assert trainer.log[-1]["loss"] < early
+    raw = Trainer.draft_hidden
+    again = load_drafter_with_config(folder, target)
+    tokens = trainer.valid_part.tokens[:2].long()
+    before = trainer.run_lengths(tokens).float()
+    trainer.drafter = again
+    after = trainer.run_lengths(tokens).float()
+    assert raw is not None
+    assert (before - after).abs().mean() < 0.05  # bfloat16 storage
+
+
+def load_drafter_with_config(folder: Path, target: Target):
+    return load_drafter(folder, target)
+
+
+def test_files_stay_small_and_complete(corpus: Corpus, target: Target, folder: Path) -> None:
+    trainer = Trainer(target, corpus, RECIPE, compiled=False)
+    trainer.run(folder)
+    names = set()
+    for path in folder.glob("*.safetensors"):
+        assert path.stat().st_size < 10_000_000
+        with safe_open(path, "pt") as opened:
+            names |= set(opened.keys())
+    expected = {stored_name(name) for name in trainer.drafter.state_dict()}
+    expected -= {"feature_scale.weight", "draft_ids.weight"}
+    assert names == expected | {"d2t", "lm_head.weight"}

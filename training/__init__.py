@@ -1,0 +1,1 @@
+"""Training of small drafters on text that the target generates itself."""

@@ -1,0 +1,49 @@
+"""The drafter's loss over one batch of blocks."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def draft_labels(tokens: Tensor, target_to_draft: Tensor) -> Tensor:
+    """Draft ids of target tokens, 0 where a token is outside the draft vocabulary (weight 0)."""
+    return target_to_draft[tokens].clamp_min(0)
+
+
+def block_loss(
+    logits: Tensor, labels: Tensor, teacher: Tensor, weights: Tensor, soft: float
+) -> Tensor:
+    """Weighted mean over drafted positions of a mix of two cross-entropies, in nats.
+
+    logits, teacher: drafter's and target's scores over the draft vocabulary, [N, V]; labels: draft
+    ids of the tokens that followed [N]; weights [N]; ``soft``: share of the cross-entropy against
+    the target's distribution at temperature 1, the rest goes to the labels.
+    """
+    log_probs = F.log_softmax(logits.float(), -1)
+    hard = -log_probs.gather(1, labels[:, None]).squeeze(1)
+    distribution = F.softmax(teacher.float(), -1)
+    matched = -(distribution * log_probs).sum(-1)
+    mixed = (1 - soft) * hard + soft * matched
+    return (mixed * weights).sum() / weights.sum().clamp_min(1e-6)
+
+
+def accepted_run(drafted: Tensor, labels: Tensor) -> Tensor:
+    """Length of the accepted prefix: leading agreements of ``drafted`` and ``labels`` [..., K]."""
+    return (drafted == labels).long().cumprod(-1).sum(-1)
+
+
+def walk(run_lengths: Tensor, first: int, last: int) -> list[int]:
+    """Accepted counts of the steps of greedy decoding from position ``first`` to ``last``.
+
+    ``run_lengths`` [T] holds the accepted prefix a block would have at every anchor. Greedy
+    decoding visits only some: each step moves on by its accepted prefix and one recovered token.
+    """
+    steps: list[int] = []
+    at = first
+    lengths = run_lengths.tolist()
+    while at < last:
+        steps.append(int(lengths[at]))
+        at += steps[-1] + 1
+    return steps

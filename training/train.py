@@ -1,0 +1,279 @@
+"""Train a DFlash drafter on generated text."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from training.blocks import (
+    GROUP,
+    Blocks,
+    gather_ahead,
+    label_weights,
+    make_blocks,
+    sample_lengths,
+    sample_starts,
+)
+from training.data import GREEDY, KINDS, Corpus, draft_index, frequent_tokens, loop_mask
+from training.drafter import Drafter, DrafterConfig
+from training.export import export
+from training.loss import accepted_run, block_loss, draft_labels, walk
+from training.optim import build_optimisers, cosine
+from training.target import Target
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides how a drafter is trained."""
+
+    layers: int = 5
+    block_size: int = 8
+    target_layer_ids: tuple[int, ...] = (1, 8, 15, 22, 28)
+    mask_token_id: int = 16
+    draft_vocab: int = 8192
+    sequences: int = 32
+    anchors: int = 128
+    gamma: float = 4.0
+    soft: float = 0.5
+    shortened: float = 0.25
+    matrix_lr: float = 3e-3
+    vector_lr: float = 1e-3
+    warmup: float = 0.03
+    clip: float = 1.0
+    seconds: float = 1100.0
+    steps: int = 1_000_000
+    held_out: int = 256
+    seed: int = 0
+
+
+class Trainer:
+    """Target, drafter, data and the loop over batches."""
+
+    def __init__(self, target: Target, corpus: Corpus, recipe: Recipe, compiled: bool) -> None:
+        self.target, self.recipe = target, recipe
+        self.train_part, self.valid_part = corpus.split(recipe.held_out)
+        vocab = target.config.vocab
+        always = [0, 1, 2]  # end of text, beginning and end of a turn
+        ids = frequent_tokens(self.train_part, min(recipe.draft_vocab, vocab), vocab, always)
+        self.to_draft = draft_index(ids, vocab)
+        self.answers, self.labels_ok = self.usable(self.train_part)
+        self.generator = torch.Generator(target.device).manual_seed(recipe.seed)
+        config = DrafterConfig(
+            target.config,
+            recipe.layers,
+            recipe.block_size,
+            recipe.target_layer_ids,
+            recipe.mask_token_id,
+        )
+        drafter = Drafter(config, target.embedding, target.head, ids)
+        drafter.initialise(torch.Generator().manual_seed(recipe.seed))
+        self.drafter = drafter.to(target.device)
+        self.measure_features()
+        self.optimisers = build_optimisers(self.drafter, recipe.matrix_lr, recipe.vector_lr)
+        self.run_target = torch.compile(target.forward) if compiled else target.forward
+        self.run_loss = torch.compile(self.loss) if compiled else self.loss
+        self.log: list[dict[str, float]] = []
+
+    def usable(self, corpus: Corpus) -> tuple[Tensor, Tensor]:
+        """Where anchors may be, and which tokens count as labels: [N, T] each."""
+        chunks = zip(corpus.tokens.split(8192), corpus.marks.split(8192), strict=True)
+        answers = torch.cat([(marks > 0) & ~loop_mask(tokens) for tokens, marks in chunks])
+        return answers, answers & (self.to_draft[corpus.tokens.long()] >= 0)
+
+    @torch.no_grad()
+    def measure_features(self) -> None:
+        """Set the drafter's ``feature_scale`` to each channel's deviation over some sequences."""
+        tokens = self.train_part.tokens[: self.recipe.sequences].long()
+        features, _ = self.target.forward(tokens, self.recipe.target_layer_ids)
+        # Position 0 is an outlier of its own and would set the scale alone.
+        deviation = features[:, 1:].float().flatten(0, 1).std(0)
+        self.drafter.feature_scale.copy_(deviation.clamp_min(1e-3))
+
+    def autocast(self) -> torch.autocast:
+        """bfloat16 matrix products on a GPU, plain float32 elsewhere."""
+        device = self.target.device.type
+        return torch.autocast(device, torch.bfloat16, enabled=device == "cuda")
+
+    def lay_out(self, tokens: Tensor, starts: Tensor, lengths: Tensor) -> Blocks:
+        """Blocks of this recipe's size at ``starts`` [B, A]."""
+        c = self.target.config
+        return make_blocks(
+            tokens, starts, lengths, self.recipe.block_size, c.heads // c.kv_heads
+        )
+
+    def draft_hidden(self, features: Tensor, blocks: Blocks) -> Tensor:
+        """Hidden states of the drafted slots, [B, G, GROUP, K, hidden]."""
+        hidden = self.drafter(features, blocks.anchors, blocks.positions, blocks.mask)
+        return hidden.unflatten(2, (GROUP, self.recipe.block_size))[..., 1:, :]
+
+    def loss(self, features: Tensor, last: Tensor, labels: Tensor, weights: Tensor, *parts: Tensor) -> Tensor:
+        """Loss of one batch; ``parts`` are the fields of ``Blocks``, ``last`` teaches."""
+        blocks = Blocks(*parts)
+        with self.autocast():
+            hidden = self.draft_hidden(features, blocks).flatten(0, 3)
+            logits = self.drafter.logits(hidden)
+            with torch.no_grad():
+                size = self.recipe.block_size
+                ahead = blocks.starts[..., None] + torch.arange(size - 1, device=last.device)
+                rows = ahead.clamp_max(last.shape[1] - 1).flatten(1)[..., None]
+                seen = last.gather(1, rows.expand(-1, -1, last.shape[2])).flatten(0, 1)
+                teacher = self.drafter.logits(seen)
+        return block_loss(logits, labels.flatten(), teacher, weights.flatten(), self.recipe.soft)
+
+    def step(self, progress: float) -> Tensor:
+        """One batch: target forward, loss, update. Returns the loss, still on the device."""
+        r, device = self.recipe, self.target.device
+        count = len(self.train_part.tokens)
+        rows = torch.randint(count, (r.sequences,), generator=self.generator, device=device)
+        tokens = self.train_part.tokens[rows].long()
+        answers, labels_ok = self.answers[rows], self.labels_ok[rows]
+        starts = sample_starts(answers, r.anchors, self.generator)
+        lengths = sample_lengths(starts, r.block_size, r.shortened, self.generator)
+        blocks = self.lay_out(tokens, starts, lengths)
+        weights = label_weights(blocks, answers, labels_ok, r.block_size, r.gamma)
+        following = gather_ahead(tokens, blocks.starts, r.block_size, 0)
+        with torch.no_grad(), self.autocast():
+            features, last = self.run_target(tokens, r.target_layer_ids)
+        labels = draft_labels(following, self.to_draft)
+        parts = (blocks.anchors, blocks.starts, blocks.positions, blocks.mask, blocks.lengths)
+        loss = self.run_loss(features, last, labels, weights, *parts)
+        loss.backward()
+        self.update(cosine(progress, r.warmup))
+        return loss.detach()
+
+    def update(self, factor: float) -> None:
+        """Clip the gradient's norm and step both optimisers at ``factor`` of their rates."""
+        torch.nn.utils.clip_grad_norm_(self.drafter.parameters(), self.recipe.clip)
+        for optimiser, rate in zip(
+            self.optimisers, (self.recipe.matrix_lr, self.recipe.vector_lr), strict=True
+        ):
+            for group in optimiser.param_groups:
+                group["lr"] = rate * factor
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+
+    @torch.no_grad()
+    def validate(self, limit: int = 128) -> dict[str, float]:
+        """Pooled acceptance length of greedy decoding over held-out first greedy answers.
+
+        Walks along each answer's first ``limit`` tokens; by kind of prompt and over all.
+        """
+        runs = torch.cat([self.run_lengths(rows) for rows in self.valid_part.tokens.split(8)])
+        steps: dict[str, list[int]] = {kind: [] for kind in KINDS}
+        for marks, kind, lengths in zip(
+            self.valid_part.marks.cpu(), self.valid_part.kinds, runs.cpu(), strict=True
+        ):
+            greedy = (marks == GREEDY).long()
+            first = int(greedy.argmax())
+            if greedy[first]:
+                length = int(greedy[first : first + limit].cumprod(0).sum())
+                steps[KINDS[int(kind)]] += walk(lengths, first, first + length - 1)
+        steps["all"] = [count for counts in steps.values() for count in counts]
+        return {kind: 1 + sum(c) / len(c) for kind, c in steps.items() if c}
+
+    def run_lengths(self, tokens: Tensor) -> Tensor:
+        """Accepted prefix of a block at every position of ``tokens`` [B, T]."""
+        tokens = tokens.long()
+        size = self.recipe.block_size
+        starts = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape)
+        blocks = self.lay_out(tokens, starts, torch.full_like(starts, size))
+        with self.autocast():
+            features, _ = self.target.forward(tokens, self.recipe.target_layer_ids)
+            hidden = self.draft_hidden(features, blocks)
+            drafted = self.drafter.draft_ids[self.drafter.logits(hidden).argmax(-1)]
+        following = gather_ahead(tokens, blocks.starts, size, -1)
+        return accepted_run(drafted, following).flatten(1)
+
+    def note(self, step: int, seconds: float, loss: float) -> None:
+        """Validate, print and remember."""
+        figures = {"step": step, "seconds": round(seconds, 1), "loss": round(loss, 4)}
+        figures |= {f"AL {kind}": round(value, 3) for kind, value in self.validate().items()}
+        self.log.append(figures)
+        print("train:", json.dumps(figures), flush=True)
+
+    def summary(self) -> dict[str, object]:
+        """What the model card needs to know."""
+        part = self.train_part
+        return {
+            "recipe": asdict(self.recipe),
+            "sequences": len(part.tokens),
+            "tokens": part.tokens.numel(),
+            "answer_tokens": int((part.marks > 0).sum()),
+            "greedy_answer_tokens": int((part.marks == GREEDY).sum()),
+            "anchor_tokens": int(self.answers.sum()),
+            "label_coverage": float(self.labels_ok.sum() / self.answers.sum()),
+            "parameters": sum(p.numel() for p in self.drafter.parameters()),
+            "log": self.log,
+        }
+
+    def run(self, out: Path, every: float = 60.0) -> None:
+        """Train until the recipe's seconds or steps are spent; export every ``every`` seconds.
+
+        The clock starts behind the first step, which may compile for a minute.
+        """
+        r = self.recipe
+        self.step(0.0)
+        began = time.monotonic()
+        spent, step, noted = 0.0, 1, 0.0
+        loss = torch.zeros((), device=self.target.device)
+        while spent < r.seconds and step < r.steps:
+            loss.lerp_(self.step(max(spent / r.seconds, step / r.steps)), 0.02 if step > 50 else 0.5)
+            step += 1
+            spent = time.monotonic() - began
+            if spent - noted > every:
+                noted = spent
+                self.note(step, spent, float(loss))
+                export(self.drafter, out, self.summary())
+        self.note(step, spent, float(loss))
+        export(self.drafter, out, self.summary())
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options that ``training.run`` shares."""
+    parser.add_argument("--layers", type=int, default=Recipe.layers)
+    parser.add_argument("--block-size", type=int, default=Recipe.block_size)
+    parser.add_argument("--gamma", type=float, default=Recipe.gamma, help="decay of the weights")
+    parser.add_argument("--soft", type=float, default=Recipe.soft, help="share of soft targets")
+    parser.add_argument("--anchors", type=int, default=Recipe.anchors, help="per sequence")
+    parser.add_argument("--matrix-lr", type=float, default=Recipe.matrix_lr)
+    parser.add_argument("--train-seconds", type=float, default=Recipe.seconds)
+
+
+def train_from_arguments(
+    args: argparse.Namespace, target_folder: Path, data: Path, out: Path
+) -> None:
+    """Load target and data, train and export to ``out``."""
+    cuda = args.device.startswith("cuda")
+    target = Target.load(target_folder, args.device, torch.bfloat16 if cuda else torch.float32)
+    recipe = Recipe(
+        layers=args.layers,
+        block_size=args.block_size,
+        gamma=args.gamma,
+        soft=args.soft,
+        anchors=args.anchors,
+        matrix_lr=args.matrix_lr,
+        seconds=args.train_seconds,
+    )
+    Trainer(target, Corpus.load(data, args.device), recipe, compiled=cuda).run(out)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser)
+    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("--data", type=Path, required=True, help="folder of generated text")
+    parser.add_argument("--out", type=Path, required=True, help="drafter to write")
+    parser.add_argument("--device", default="cuda")
+    args = parser.parse_args()
+    train_from_arguments(args, args.target, args.data, args.out)
+
+
+if __name__ == "__main__":
+    main()
