@@ -1,0 +1,158 @@
+"""The ASGI middleware (``--middleware dflash_viz.hooks.route.TraceRoute``).
+
+It adds four routes to vLLM's own server, all behind a bearer token (environment variable
+``DFLASH_VIZ_TOKEN`` of the server process; without one they refuse):
+
+- ``GET /dflash_viz/hello``: installs the hooks if need be, and says what the engine is.
+- ``GET /dflash_viz/steps?prefix=P``: server-sent events, the engine steps of the requests whose
+  id begins with P, one JSON record each. Many watchers may listen.
+- ``POST /dflash_viz/stop?request_id=R``: ends one request; its answer's stream closes in order.
+- ``DELETE /dflash_viz/hooks``: takes the hooks off again; ``hello`` puts them back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+import zmq
+import zmq.asyncio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dflash_viz.hooks.wire import ROUTE, TOKEN_ENV, EngineStep, Fault, Record
+
+KEEPALIVE_S = 5.0
+_decoder = msgspec.msgpack.Decoder(Record)
+_encoder = msgspec.json.Encoder()
+
+
+class StepHub:
+    """Receives the worker's records and passes them to any number of watchers."""
+
+    def __init__(self) -> None:
+        # A folder of our own, readable by nobody else, holds the socket.
+        self._folder = tempfile.TemporaryDirectory(prefix="dflash_viz-")
+        self.address = f"ipc://{self._folder.name}/steps"
+        self._socket = zmq.asyncio.Context.instance().socket(zmq.PULL)
+        self._socket.set_hwm(0)
+        self._socket.bind(self.address)
+        self._watchers: dict[asyncio.Queue[bytes], str] = {}
+        self._next_seq = 0
+        self._task = asyncio.create_task(self._pump())
+
+    def close(self) -> None:
+        """Stop listening and remove the socket."""
+        self._task.cancel()
+        self._socket.close(linger=0)
+        self._folder.cleanup()
+
+    async def _pump(self) -> None:
+        while True:
+            record = _decoder.decode(await self._socket.recv())
+            if record.seq != self._next_seq:
+                self._publish(Fault(record.seq, f"{record.seq - self._next_seq} engine steps were lost"))
+            self._next_seq = record.seq + 1
+            self._publish(record)
+
+    def _publish(self, record: Record) -> None:
+        for queue, prefix in self._watchers.items():
+            if (event := _event_for(record, prefix)) is not None:
+                queue.put_nowait(event)
+
+    async def watch(self, prefix: str) -> AsyncIterator[bytes]:
+        """Server-sent events for one watcher, until it goes away."""
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._watchers[queue] = prefix
+        try:
+            yield b": watching\n\n"
+            while True:
+                try:
+                    yield await asyncio.wait_for(queue.get(), KEEPALIVE_S)
+                except asyncio.TimeoutError:
+                    yield b": alive\n\n"
+        finally:
+            del self._watchers[queue]
+
+
+def _event_for(record: Record, prefix: str) -> bytes | None:
+    if isinstance(record, EngineStep):
+        rows = [row for row in record.rows if row.request_id.startswith(prefix)]
+        if not rows:
+            return None
+        record = msgspec.structs.replace(record, rows=rows)
+    return b"data: " + _encoder.encode(record) + b"\n\n"
+
+
+class TraceRoute:
+    """The middleware itself; everything outside ``/dflash_viz`` passes through untouched."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._lock = asyncio.Lock()
+        self._hub: StepHub | None = None
+        self._engine: dict[str, Any] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith(ROUTE):
+            await self._app(scope, receive, send)
+            return
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        if (refusal := _refusal(request)) is not None:
+            return refusal
+        client = request.app.state.engine_client
+        query = parse_qs(request.url.query)
+        match request.method, request.url.path.removeprefix(ROUTE):
+            case "GET", "/hello":
+                await self._install(client)
+                return JSONResponse(self._engine)
+            case "GET", "/steps":
+                hub = await self._install(client)
+                events = hub.watch(query.get("prefix", [""])[0])
+                return StreamingResponse(events, media_type="text/event-stream")
+            case "POST", "/stop":
+                await client.abort(query.get("request_id", [""])[0])
+                return JSONResponse({})
+            case "DELETE", "/hooks":
+                await self._remove(client)
+                return JSONResponse({})
+        return JSONResponse({"error": f"no such route: {request.url.path}"}, 404)
+
+    async def _install(self, client: Any) -> StepHub:
+        """Bind the hub and let the workers connect, once."""
+        async with self._lock:
+            if self._hub is None:
+                hub = StepHub()
+                answers = await client.collective_rpc("dflash_viz_install", args=(hub.address,))
+                self._engine = next((a for a in answers if a), {"steps": False, "why": "no worker answered"})
+                self._hub = hub
+            return self._hub
+
+    async def _remove(self, client: Any) -> None:
+        async with self._lock:
+            await client.collective_rpc("dflash_viz_remove")
+            if self._hub is not None:
+                self._hub.close()
+                self._hub = None
+
+
+def _refusal(request: Request) -> Response | None:
+    token = os.environ.get(TOKEN_ENV, "")
+    if not token:
+        why = f"The server was started without {TOKEN_ENV}: set it, and give the same token to the app."
+        return Response(json.dumps({"error": why}), 403, media_type="application/json")
+    given = request.headers.get("authorization", "").removeprefix("Bearer ")
+    if not hmac.compare_digest(given.encode(), token.encode()):
+        return JSONResponse({"error": "The token is wrong."}, 401)
+    return None

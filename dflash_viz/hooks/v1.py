@@ -1,0 +1,198 @@
+"""Adapter for vLLM's V1 model runner (``v1/worker/gpu_model_runner.py``; the CPU build's runner
+inherits it; read in 0.32.0).
+
+``_sample`` is the one place that sees request ids, drafted ids, the target's logits and the
+rejection sampler's result together. The proposer runs right after it and drafts the blocks that
+the NEXT engine step verifies, so a record joins the previous proposal with this verification.
+The hooks only read, and a failing hook never stops the engine.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dflash_viz.hooks.wire import TOP_K_ARG, EngineStep, Fault, Record, Row, TopK
+
+Emit = Callable[[Record], None]
+
+
+class HookUnsupported(RuntimeError):
+    """This model runner does not look like the one the hooks were written for."""
+
+
+class V1Adapter:
+    """Wraps three methods of one runner instance; ``remove`` takes every wrapper off again."""
+
+    runner_version = "V1"
+
+    def __init__(self, runner: Any, emit: Emit) -> None:
+        self.runner = runner
+        self._emit = emit
+        self._seq = 0
+        self._indices: dict[str, int] = {}
+        self._scheduled: dict[str, int] = {}
+        self._verify_start = 0.0
+        self._draft = (0.0, 0.0)
+        self._draft_logits: torch.Tensor | None = None
+        self._draft_rows: dict[str, int] = {}
+        self._wrapped: list[tuple[Any, str]] = []
+
+    @staticmethod
+    def check(runner: Any) -> None:
+        """Raise ``HookUnsupported`` unless the runner has the methods we wrap, as we know them."""
+        expected = {
+            "_sample": ["logits", "spec_decode_metadata"],
+            "execute_model": ["scheduler_output", "intermediate_tensors"],
+        }
+        for name, parameters in expected.items():
+            method = getattr(runner, name, None)
+            if method is None or list(inspect.signature(method).parameters) != parameters:
+                raise HookUnsupported(
+                    f"{type(runner).__module__}.{type(runner).__name__}.{name} is not the one of "
+                    "the V1 model runner; steps cannot be recorded, counts still can."
+                )
+
+    def install(self) -> None:
+        """Put the wrappers on."""
+        self.check(self.runner)
+        self._wrap(self.runner, "execute_model", self._around_execute)
+        self._wrap(self.runner, "_sample", self._around_sample)
+        if hasattr(self.runner, "drafter"):
+            self._wrap(self.runner, "propose_draft_token_ids", self._around_propose)
+            model = getattr(self.runner.drafter, "model", None)
+            if hasattr(model, "compute_logits"):
+                self._wrap(model, "compute_logits", self._around_draft_logits)
+
+    def remove(self) -> None:
+        """Take the wrappers off: the instance attributes vanish, the class's methods show again."""
+        while self._wrapped:
+            owner, name = self._wrapped.pop()
+            owner.__dict__.pop(name, None)
+
+    def _wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+        original = getattr(owner, name)
+        # Through __dict__: torch modules refuse nothing there, and removal is one pop.
+        owner.__dict__[name] = lambda *args, **kwargs: around(original, *args, **kwargs)
+        self._wrapped.append((owner, name))
+
+    def _around_execute(self, original: Any, scheduler_output: Any, *args: Any, **kw: Any) -> Any:
+        self._verify_start = time.monotonic()
+        self._scheduled = scheduler_output.num_scheduled_tokens
+        for request_id in scheduler_output.finished_req_ids:
+            self._indices.pop(request_id, None)
+        return original(scheduler_output, *args, **kw)
+
+    def _around_sample(self, original: Any, logits: Any, spec_decode_metadata: Any) -> Any:
+        # The sampler may divide the logits by the temperature in place, so top-k is read before.
+        tops = self._guarded(self._target_tops, logits, spec_decode_metadata) or {}
+        output = original(logits, spec_decode_metadata)
+        end = time.monotonic()
+        self._guarded(self._record, output.sampled_token_ids, spec_decode_metadata, tops, end)
+        return output
+
+    def _around_propose(self, original: Any, *args: Any, **kw: Any) -> Any:
+        start = time.monotonic()
+        self._draft_logits = None
+        result = original(*args, **kw)
+        self._draft = (start, time.monotonic())
+        if self._draft_logits is not None:
+            self._draft_rows = {r: i for i, r in enumerate(self.runner.input_batch.req_ids)}
+        return result
+
+    def _around_draft_logits(self, original: Any, *args: Any, **kw: Any) -> Any:
+        logits = original(*args, **kw)
+        if any(self._top_k(request_id) for request_id in self.runner.input_batch.req_ids):
+            self._draft_logits = logits
+        return logits
+
+    def _guarded(self, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:  # the engine must outlive any fault of ours, and say so
+            self._emit(Fault(self._next_seq(), f"{type(error).__name__}: {error}"))
+            return None
+
+    def _next_seq(self) -> int:
+        self._seq += 1
+        return self._seq - 1
+
+    def _record(self, sampled: torch.Tensor, metadata: Any, tops: dict[int, Any], end: float) -> None:
+        batch = self.runner.input_batch
+        discarded = self.runner.discard_request_mask.np
+        blocks = _split_drafts(metadata, batch.num_reqs)
+        rows = []
+        for i, ids in enumerate(sampled.tolist()):
+            if discarded[i]:  # a chunk of a long prompt: nothing was emitted
+                continue
+            emitted = [t for t in ids if 0 <= t < batch.vocab_size]
+            rows.append(self._row(batch.req_ids[i], blocks[i], emitted, *tops.get(i, (None, None))))
+        if rows:
+            start, stop = self._draft if any(blocks) else (0.0, 0.0)
+            self._emit(
+                EngineStep(
+                    seq=self._next_seq(),
+                    verify_start=self._verify_start,
+                    verify_end=end,
+                    rows=rows,
+                    draft_start=start,
+                    draft_end=stop,
+                    batch_size=batch.num_reqs,
+                )
+            )
+
+    def _row(
+        self, request_id: str, block: list[int], emitted: list[int], target: TopK | None, drafter: TopK | None
+    ) -> Row:
+        index = self._indices.get(request_id, 0)
+        self._indices[request_id] = index + 1
+        # More tokens scheduled than block and anchor: the prompt (again, after a preemption).
+        prefill = index == 0 or self._scheduled.get(request_id, 1) > 1 + len(block)
+        return Row(request_id, index, emitted, block, prefill, target, drafter)
+
+    def _top_k(self, request_id: str) -> int:
+        parameters = self.runner.requests[request_id].sampling_params
+        return int((getattr(parameters, "extra_args", None) or {}).get(TOP_K_ARG, 0))
+
+    def _target_tops(self, logits: torch.Tensor, metadata: Any) -> dict[int, tuple[TopK, TopK | None]]:
+        """Per batch row that asked: the target's and the drafter's top-k at each block position."""
+        batch = self.runner.input_batch
+        blocks = _split_drafts(metadata, batch.num_reqs)
+        tops, first = {}, 0
+        for i, block in enumerate(blocks):
+            if k := self._top_k(batch.req_ids[i]):
+                # Rows of one request lie together: its drafted positions, then the bonus position.
+                target = _top(logits[first : first + len(block) + 1], k, block)
+                tops[i] = (target, self._drafter_top(batch.req_ids[i], len(block), k))
+            first += len(block) + 1
+        return tops
+
+    def _drafter_top(self, request_id: str, num_drafted: int, k: int) -> TopK | None:
+        row = self._draft_rows.get(request_id)
+        if self._draft_logits is None or row is None or not num_drafted:
+            return None
+        per_request = self._draft_logits.shape[0] // len(self._draft_rows)
+        return _top(self._draft_logits[row * per_request :][:num_drafted], k)
+
+
+def _split_drafts(metadata: Any, num_reqs: int) -> list[list[int]]:
+    """The drafted ids of each request of the batch, from vLLM's flat ``SpecDecodeMetadata``."""
+    if metadata is None:
+        return [[] for _ in range(num_reqs)]
+    flat, blocks, first = metadata.draft_token_ids.tolist(), [], 0
+    for count in metadata.num_draft_tokens:
+        blocks.append(flat[first : first + count])
+        first += count
+    return blocks
+
+
+def _top(logits: torch.Tensor, k: int, drafted: list[int] | None = None) -> TopK:
+    """Top-k of softmax(logits), logits [positions, vocabulary]; temperature 1, before top-p."""
+    probabilities = torch.softmax(logits.float(), dim=-1)
+    values, ids = probabilities.topk(k, dim=-1)
+    own = [float(probabilities[i, t]) for i, t in enumerate(drafted or [])]
+    return TopK(ids.tolist(), values.tolist(), own)

@@ -1,0 +1,58 @@
+"""The records that the worker hands out, one per engine step; times on its monotonic clock (s)."""
+
+from __future__ import annotations
+
+import msgspec
+
+# Extra sampling argument (OpenAI field ``vllm_xargs``) by which a request asks for its top-k.
+TOP_K_ARG = "dflash_viz_top_k"
+ROUTE = "/dflash_viz"
+TOKEN_ENV = "DFLASH_VIZ_TOKEN"
+
+
+class TopK(msgspec.Struct, array_like=True):
+    """Probabilities at the positions of one block: ids and p are [positions][k]; ``p_drafted`` is
+    the target's probability of each drafted token (empty for the drafter's own lists)."""
+
+    ids: list[list[int]]
+    p: list[list[float]]
+    p_drafted: list[float] = []
+
+
+class Row(msgspec.Struct, omit_defaults=True):
+    """One request's part of an engine step.
+
+    ``index`` counts the request's own records from 0, so that a lost one is noticed. ``sampled`` is
+    what the rejection sampler returned: the accepted prefix and the target's own token, before any
+    stop condition; ``drafted`` what it verified.
+    """
+
+    request_id: str
+    index: int
+    sampled: list[int]
+    drafted: list[int] = []
+    prefill: bool = False
+    target_top: TopK | None = None
+    drafter_top: TopK | None = None
+
+
+class EngineStep(msgspec.Struct, omit_defaults=True, tag="step"):
+    """One engine step; ``draft_start``/``draft_end`` belong to the pass that drafted its blocks."""
+
+    seq: int
+    verify_start: float
+    verify_end: float
+    rows: list[Row]
+    draft_start: float = 0.0
+    draft_end: float = 0.0
+    batch_size: int = 1
+
+
+class Fault(msgspec.Struct, tag="fault"):
+    """A hook failed and recorded nothing for this engine step; the engine itself went on."""
+
+    seq: int
+    message: str
+
+
+Record = EngineStep | Fault

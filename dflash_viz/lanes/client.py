@@ -1,0 +1,296 @@
+"""The client of one engine's two streams: the answer and the steps."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import msgspec
+
+from dflash_viz.hooks.wire import ROUTE, TOP_K_ARG, EngineStep, Fault, Record
+from dflash_viz.lanes.assemble import Assembler, EngineCounts
+from dflash_viz.lanes.detokenize import Detokenizer
+from dflash_viz.lanes.errors import LaneError
+from dflash_viz.trace import (
+    SCHEMA_VERSION,
+    Check,
+    End,
+    Fingerprint,
+    Header,
+    Line,
+    Message,
+    Sampling,
+    Step,
+)
+
+# How long the last step may lag behind the end of the answer before it counts as lost.
+STEP_GRACE_S = 3.0
+_record_decoder = msgspec.json.Decoder(Record)
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta = msgspec.field(default_factory=_Delta)
+    token_ids: list[int] | None = None
+    finish_reason: str | None = None
+
+
+class _Metrics(msgspec.Struct):
+    speculative_decoding: EngineCounts | None = None
+
+
+class _Failure(msgspec.Struct):
+    message: str = "the engine reported an error"
+
+
+class _Chunk(msgspec.Struct):
+    """What we read of a chunk of vLLM's chat completion stream."""
+
+    choices: list[_Choice] = []
+    prompt_token_ids: list[int] | None = None
+    metrics: _Metrics | None = None
+    error: _Failure | None = None
+
+
+_chunk_decoder = msgspec.json.Decoder(_Chunk)
+# The answer's stream is over.
+_DONE = object()
+
+
+class LaneClient:
+    """Speaks to one server; any number of requests may run at the same time."""
+
+    def __init__(
+        self, lane: str, url: str, token: str, fingerprint: Fingerprint, detokenizer: Detokenizer, model: str
+    ) -> None:
+        self.lane = lane
+        self.fingerprint = fingerprint
+        self.detokenizer = detokenizer
+        self._url = url
+        self._authorization = {"Authorization": f"Bearer {token}"}
+        self._model = model
+        # Unique among all clients of a server, so that no watcher sees another one's requests.
+        self._prefix = secrets.token_hex(6)
+        self._numbers = itertools.count()
+
+    def run(self, messages: list[Message], sampling: Sampling, top_k: int = 0) -> LaneRun:
+        """Prepare one request; iterate over it to send it and to get its trace's lines."""
+        return LaneRun(self, f"{self._prefix}{next(self._numbers)}", messages, sampling, top_k)
+
+    def http(self) -> httpx.AsyncClient:
+        """A connection pool without a time limit on reading: an engine may think for long."""
+        timeout = httpx.Timeout(10.0, read=None)
+        return httpx.AsyncClient(base_url=self._url, headers=self._authorization, timeout=timeout)
+
+    def body(self, messages: list[Message], sampling: Sampling, top_k: int) -> dict[str, Any]:
+        """The request in the form of vLLM's OpenAI server."""
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": msgspec.to_builtins(messages),
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            "seed": sampling.seed,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "return_token_ids": True,
+        }
+        if top_k:
+            body["vllm_xargs"] = {TOP_K_ARG: top_k}
+        return body
+
+
+class LaneRun:
+    """One request: an asynchronous iterator over its trace's lines, header, steps, end."""
+
+    def __init__(
+        self, client: LaneClient, request_id: str, messages: list[Message], sampling: Sampling, top_k: int
+    ) -> None:
+        self._client = client
+        self._header_id = request_id
+        self._engine_id = f"chatcmpl-{request_id}"
+        self._messages = messages
+        self._sampling = sampling
+        self._top_k = top_k
+        self._events: asyncio.Queue[Any] = asyncio.Queue()
+        self._assembler: Assembler | None = None
+        self._rows: list[tuple[EngineStep, Any]] = []
+        self._text: list[str] = []
+        self._reason = ""
+        self._counts: EngineCounts | None = None
+
+    async def stop(self) -> None:
+        """End the request at once; the iteration then ends with finish reason ``abort``."""
+        async with self._client.http() as http:
+            try:
+                await http.post(f"{ROUTE}/stop", params={"request_id": self._engine_id}, timeout=5.0)
+            except httpx.HTTPError:
+                pass  # an engine that cannot be reached has nothing left to stop
+
+    async def __aiter__(self) -> AsyncIterator[Line]:
+        """Send the request. Raises ``LaneError`` when the engine refuses it; an engine that dies
+        later ends the trace with finish reason ``error`` instead, and keeps its steps."""
+        async with self._client.http() as http:
+            watching = asyncio.Event()
+            watcher = asyncio.create_task(self._watch(http, watching))
+            await watching.wait()
+            answer = asyncio.create_task(self._ask(http))
+            try:
+                async for line in self._lines():
+                    yield line
+            finally:
+                # Closing the answer's connection makes vLLM abort the request, should it still run.
+                watcher.cancel()
+                answer.cancel()
+                await asyncio.gather(watcher, answer, return_exceptions=True)
+
+    async def _watch(self, http: httpx.AsyncClient, watching: asyncio.Event) -> None:
+        try:
+            async with http.stream("GET", f"{ROUTE}/steps", params={"prefix": self._engine_id + "-"}) as events:
+                if events.status_code != 200:
+                    await events.aread()
+                    self._events.put_nowait(LaneError(f"The step stream was refused: {events.text}"))
+                async for line in events.aiter_lines():
+                    watching.set()
+                    if line.startswith("data: "):
+                        self._events.put_nowait(_record_decoder.decode(line[6:]))
+        except httpx.HTTPError as error:
+            self._events.put_nowait(LaneError(f"The engine cannot be reached ({type(error).__name__})."))
+        finally:
+            watching.set()
+
+    async def _ask(self, http: httpx.AsyncClient) -> None:
+        body = self._client.body(self._messages, self._sampling, self._top_k)
+        headers = {"X-Request-Id": self._header_id}
+        try:
+            async with http.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
+                if answer.status_code != 200:
+                    await answer.aread()
+                    self._events.put_nowait(LaneError(_refusal(answer)))
+                    return
+                async for line in answer.aiter_lines():
+                    if line.startswith("data: {"):
+                        self._events.put_nowait(_chunk_decoder.decode(line[6:]))
+        except httpx.HTTPError as error:
+            self._events.put_nowait(LaneError(f"The engine stopped answering ({type(error).__name__})."))
+        self._events.put_nowait(_DONE)
+
+    async def _lines(self) -> AsyncIterator[Line]:
+        error = None
+        while self._assembler is None or not self._assembler.complete:
+            event = await self._next_event()
+            if isinstance(event, LaneError):
+                error = event
+                if self._assembler is None:
+                    raise error
+            for line in self._absorb(event):
+                yield line
+            if event is None or error is not None:
+                break
+        for step in self._flush():
+            yield step
+        yield self._end(error)
+
+    async def _next_event(self) -> Any:
+        """The next event; None when the answer is over and its last steps do not come."""
+        finished = bool(self._reason)
+        try:
+            return await asyncio.wait_for(self._events.get(), STEP_GRACE_S if finished else None)
+        except TimeoutError:
+            return None
+
+    def _absorb(self, event: Any) -> list[Line]:
+        if isinstance(event, EngineStep):
+            for row in event.rows:
+                self._add_row(event, row)
+        elif isinstance(event, Fault) and self._assembler is not None:
+            self._assembler.faults.append(event.message)
+        elif isinstance(event, _Chunk):
+            return self._absorb_chunk(event)
+        elif event is _DONE and self._assembler is not None:
+            self._reason = self._reason or "error"
+            self._assembler.finish()
+        return list(self._assembler.ready()) if self._assembler is not None else []
+
+    def _add_row(self, record: EngineStep, row: Any) -> None:
+        if self._assembler is None:  # the prompt's own step can overtake the answer's first chunk
+            self._rows.append((record, row))
+        else:
+            self._assembler.add_row(record, row)
+
+    def _absorb_chunk(self, chunk: _Chunk) -> list[Line]:
+        lines: list[Line] = []
+        if chunk.error is not None:
+            self._events.put_nowait(LaneError(chunk.error.message))
+        if chunk.prompt_token_ids is not None and self._assembler is None:
+            lines.append(self._header(chunk.prompt_token_ids))
+        if chunk.metrics is not None:
+            self._counts = chunk.metrics.speculative_decoding
+        assembler = self._assembler
+        assert assembler is not None, "vLLM sends the prompt's ids with the first chunk"
+        for choice in chunk.choices:
+            self._text.append(choice.delta.content or "")
+            assembler.add_tokens(choice.token_ids or [])
+            self._reason = choice.finish_reason or self._reason
+        return [*lines, *assembler.ready()]
+
+    def _header(self, prompt: list[int]) -> Header:
+        known = set(prompt)
+        texts = self._client.detokenizer.latin1
+        self._assembler = Assembler(texts, known)
+        for record, row in self._rows:
+            self._assembler.add_row(record, row)
+        return Header(
+            schema=SCHEMA_VERSION,
+            trace_id=self._header_id,
+            recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            lane=self._client.lane,
+            messages=self._messages,
+            prompt_token_ids=prompt,
+            sampling=self._sampling,
+            fingerprint=self._client.fingerprint,
+            tokens=texts(known),
+        )
+
+    def _flush(self) -> list[Step]:
+        assert self._assembler is not None
+        self._assembler.finish()
+        return self._assembler.ready()
+
+    def _end(self, error: LaneError | None) -> End:
+        assert self._assembler is not None
+        counts = self._counts or EngineCounts()
+        ran_out = error is None and self._reason in ("stop", "length")
+        check = (
+            Check(None, "the engine ended before it could report its counts")
+            if error is not None
+            else self._assembler.check(self._counts, expect_counts=ran_out)
+        )
+        return End(
+            finish_reason="error" if error is not None else self._reason,
+            text="".join(self._text),
+            num_output_tokens=self._assembler.num_output_tokens,
+            check=check,
+            engine_accepted=counts.per_step_accepted,
+            engine_drafted=counts.per_step_drafted,
+            error=str(error) if error is not None else None,
+        )
+
+
+def _refusal(answer: httpx.Response) -> str:
+    """vLLM's own words for why it refuses a request, and what helps."""
+    try:
+        message = str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        message = f"status {answer.status_code}"
+    if "context length" in message or "max_model_len" in message:
+        return f"The prompt is too long for this engine: shorten it or clear the chat. ({message})"
+    return f"The engine refused the request: {message}"

@@ -1,0 +1,202 @@
+"""Starting, watching and stopping one vLLM server process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from dflash_viz.hooks.wire import TOKEN_ENV
+from dflash_viz.lanes.errors import LaneError
+from dflash_viz.lanes.spec import LaneSpec
+from dflash_viz.weights.resolver import ROOT, cache_dir
+
+MODEL_NAME = "target"
+START_TIMEOUT_S = 600.0
+
+# What vLLM logs on its way up, and how far along that is (0.32.0).
+_STAGES = (
+    (r"Initializing a V1 LLM engine", 0.3, "starting the engine"),
+    (r"Starting to load model", 0.4, "loading the target"),
+    (r"Loading drafter model", 0.6, "loading the drafter"),
+    (r"KV cache size", 0.75, "reserving the KV cache"),
+    (r"init engine .* took", 0.85, "warming up"),
+    (r"Starting vLLM server", 0.95, "opening the server"),
+)
+_ADVICE = (
+    (r"No space left on device", "The disk is full: free some space and start again."),
+    (r"Cannot allocate memory|MemoryError|out of memory", "Memory ran out: close other programs, or lower max-model-len and VLLM_CPU_KVCACHE_SPACE in the preset."),
+    (r"SafetensorError|HeaderTooLarge|InvalidHeader", "A weight file is damaged: restore it and start again."),
+    (r"libiomp5|LD_PRELOAD", "The OpenMP library could not be loaded: run 'make install' again."),
+)
+
+Report = Callable[[float, str], None]
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody uses at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class EngineServer:
+    """One ``vllm`` OpenAI server with our hooks in it, held by a keeper process."""
+
+    def __init__(self, spec: LaneSpec, target: Path, drafter: Path | None, hooks: bool = True) -> None:
+        if importlib.util.find_spec("vllm") is None:
+            raise LaneError(
+                "vLLM is not installed, so no engine can start; recorded runs can be opened. "
+                "Run 'make install' (CPU), or see the README for GPUs."
+            )
+        self.spec = spec
+        self.token = secrets.token_urlsafe(24)
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self.log = cache_dir() / "logs" / f"{spec.name}-{os.getpid()}.log"
+        self._command = self._build_command(target, drafter, hooks)
+        self._keeper: subprocess.Popen[bytes] | None = None
+
+    def _build_command(self, target: Path, drafter: Path | None, hooks: bool) -> list[str]:
+        options: dict[str, Any] = {
+            "model": str(target),
+            "served-model-name": MODEL_NAME,
+            "host": "127.0.0.1",
+            "port": self.url.rpartition(":")[2],
+            "speculative-config": self.spec.speculative_config(drafter),
+            **self.spec.engine,
+        }
+        if hooks:
+            options |= {
+                "middleware": "dflash_viz.hooks.route.TraceRoute",
+                "worker-extension-cls": "dflash_viz.hooks.probe.Probe",
+                "per-request-spec-decode-metrics": "detailed",
+            }
+        return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *_flags(options)]
+
+    def start(self, report: Report) -> None:
+        """Start the server and wait until it answers; progress goes to ``report``.
+
+        Raises ``LaneError`` with the reason when it ends before that, and leaves nothing running.
+        """
+        report(0.05, "starting vLLM")
+        try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self.log.write_bytes(b"")
+        except OSError as error:
+            raise LaneError(f"The engine's log {self.log} cannot be written: {error}.") from error
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-m", "dflash_viz.lanes.keeper", str(self.log), *self._command],
+            stdin=subprocess.PIPE,
+            env=self._environment(),
+            cwd=ROOT,
+            start_new_session=True,
+        )
+        try:
+            self._await_ready(report)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _environment(self) -> dict[str, str]:
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        openmp = Path(sys.prefix) / "lib" / "libiomp5.so"
+        return {
+            **os.environ,
+            "PYTHONPATH": path,
+            TOKEN_ENV: self.token,
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+            # What vLLM recommends for the CPU; the package intel-openmp comes with its CPU build.
+            **({"LD_PRELOAD": str(openmp)} if openmp.is_file() else {}),
+            **self.spec.environment,
+        }
+
+    def _await_ready(self, report: Report) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        with httpx.Client(base_url=self.url, timeout=2.0) as client:
+            while time.monotonic() < deadline:
+                if not self.alive():
+                    raise LaneError(f"The engine did not start. {self.failure()}")
+                if _healthy(client):
+                    report(1.0, "ready")
+                    return
+                report(*self._stage())
+                time.sleep(0.25)
+        raise LaneError(f"The engine did not answer within {START_TIMEOUT_S:.0f} s. {self.failure()}")
+
+    def _stage(self) -> tuple[float, str]:
+        text = self.log_tail(200_000)
+        reached = [(f, m) for pattern, f, m in _STAGES if re.search(pattern, text)]
+        return reached[-1] if reached else (0.1, "starting vLLM")
+
+    def alive(self) -> bool:
+        """Whether the server process runs."""
+        return self._keeper is not None and self._keeper.poll() is None
+
+    def healthy(self) -> bool:
+        """Whether the server runs and its engine answers."""
+        if not self.alive():
+            return False
+        with httpx.Client(base_url=self.url, timeout=2.0) as client:
+            return _healthy(client)
+
+    def failure(self) -> str:
+        """Why the server ended, from its log, with what to do about it."""
+        text = self.log_tail(60_000)
+        for pattern, advice in _ADVICE:
+            if re.search(pattern, text):
+                return f"{advice} (Log: {self.log})"
+        reason = next(_error_lines(text), "")
+        status = self._keeper.returncode if self._keeper is not None else None
+        how = f"it ended with status {status}" if status is not None else "it does not answer"
+        return f"{reason or how}. Log: {self.log}"
+
+    def log_tail(self, limit: int) -> str:
+        """The last ``limit`` bytes of the server's log."""
+        try:
+            data = self.log.read_bytes()
+        except OSError:
+            return ""
+        return data[-limit:].decode("utf-8", "replace")
+
+    def stop(self) -> None:
+        """End the server and every process of it; returns when they are gone."""
+        if self._keeper is None:
+            return
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.close()
+        self._keeper.wait()
+
+
+def _flags(options: dict[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        yield f"--{name}"
+        if value is not True:
+            yield str(value)
+
+
+def _healthy(client: httpx.Client) -> bool:
+    try:
+        return client.get("/health").status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def _error_lines(text: str) -> Iterator[str]:
+    """Lines that name an error, the last first; vLLM's own wrappers say nothing and are left out."""
+    for line in reversed(text.splitlines()):
+        match = re.search(r"\b(\w*(?:Error|Exception)): (.+)", line)
+        if match and "Engine core initialization failed" not in line and "EngineDead" not in line:
+            yield match[0][:400]

@@ -1,0 +1,67 @@
+"""What a lane is made of, and the preset files that say so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dflash_viz.lanes.errors import LaneError
+from dflash_viz.weights.resolver import EMBEDDED, ROOT
+
+PRESETS = ROOT / "assets" / "presets"
+
+
+class LaneSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One lane: ``method`` is vLLM's name of it, or ``none``.
+
+    ``engine`` holds vLLM server options (without dashes in front; ``true`` for a bare flag),
+    ``environment`` variables of the server process, ``speculative`` further keys of vLLM's
+    ``--speculative-config``.
+    """
+
+    name: str
+    method: str
+    target: str = EMBEDDED
+    drafter: str | None = None
+    num_speculative_tokens: int = 0
+    speculative: dict[str, Any] = {}
+    engine: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+
+    def speculative_config(self, drafter: Path | None) -> str | None:
+        """The JSON for ``--speculative-config``, None for method ``none``."""
+        if self.method == "none":
+            return None
+        config: dict[str, Any] = {
+            "method": self.method,
+            "num_speculative_tokens": self.num_speculative_tokens,
+            **self.speculative,
+        }
+        if drafter is not None:
+            config["model"] = str(drafter)
+        return json.dumps(config)
+
+
+class Preset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A preset file: a title, and its lanes in the order of the page."""
+
+    title: str
+    lanes: list[LaneSpec]
+
+
+def load_preset(name: str) -> Preset:
+    """Read a preset by its name in ``assets/presets`` or by a path to a YAML file.
+
+    Raises ``LaneError`` naming the file and the field that is wrong.
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) else PRESETS / f"{name}.yaml"
+    try:
+        return msgspec.yaml.decode(path.read_bytes(), type=Preset)
+    except FileNotFoundError:
+        known = ", ".join(sorted(p.stem for p in PRESETS.glob("*.yaml")))
+        raise LaneError(f"There is no preset {name!r}. Known presets: {known}.") from None
+    except msgspec.MsgspecError as error:
+        raise LaneError(f"The preset {path} is not valid: {error}.") from error

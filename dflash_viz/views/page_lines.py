@@ -1,0 +1,71 @@
+"""The lines that the page's script draws: JSON objects, one a line, with a ``type`` each.
+
+A document is a string of such lines that only grows at its end; a trace's own lines stand in it as
+they are (see ``dflash_viz.trace``), with the lane's name added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from dflash_viz.metrics import Figure, running_figures
+from dflash_viz.trace import Line, Origin, Step, Trace
+
+_encoder = msgspec.json.Encoder()
+_DIGITS = {"al": 2, "per_step": 2, "rate": 0, "draft_share": 0, "steps": 0}
+
+
+def _line(**fields: Any) -> str:
+    return _encoder.encode(fields).decode() + "\n"
+
+
+def run_line(origin: Origin, prompt: str, *, play: bool = False, note: str = "") -> str:
+    """The first line of a document. ``play`` lets the page pace the steps by their times."""
+    return _line(type="run", origin=origin, prompt=prompt, play=play, note=note)
+
+
+def engine_line(state: str, message: str, progress: float | None = None) -> str:
+    """Where the engine stands."""
+    return _line(type="engine", state=state, message=message, progress=progress)
+
+
+def problem_line(message: str, action: str = "") -> str:
+    """Something went wrong: what, and what to do."""
+    return _line(type="problem", message=message, action=action)
+
+
+def trace_line(line: Line, lane: str) -> str:
+    """One line of a trace, for the card of its lane."""
+    return _line(**{**msgspec.to_builtins(line, str_keys=True), "lane": lane})
+
+
+def format_figure(figure: Figure) -> str:
+    """The value as it is shown; a dash while there is none."""
+    if figure.value is None:
+        return "–"
+    return f"{figure.value:.{_DIGITS.get(figure.key, 1)}f}"
+
+
+def figures_line(steps: Sequence[Step], lane: str) -> str:
+    """The running figures of a lane after its steps so far."""
+    figures = [
+        {"key": f.key, "label": f.label, "value": format_figure(f), "unit": f.unit, "definition": f.definition}
+        for f in running_figures(steps)
+    ]
+    return _line(type="figures", lane=lane, figures=figures)
+
+
+def recorded_document(trace: Trace, note: str = "") -> str:
+    """A whole recorded run, to be played by the page on the clock of its steps."""
+    lane = trace.header.lane
+    prompt = next((m.content for m in reversed(trace.header.messages) if m.role == "user"), "")
+    lines = [run_line("recorded", prompt, play=True, note=note), trace_line(trace.header, lane)]
+    for count, step in enumerate(trace.steps, start=1):
+        lines.append(trace_line(step, lane))
+        lines.append(figures_line(trace.steps[:count], lane))
+    if trace.end is not None:
+        lines.append(trace_line(trace.end, lane))
+    return "".join(lines)
