@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from pathlib import Path
 
@@ -51,3 +52,16 @@ class Detokenizer:
     def latin1(self, tokens: set[int]) -> dict[int, str]:
         """The trace's form: bytes written as latin-1."""
         return {token: self.to_bytes(token).decode("latin-1") for token in sorted(tokens)}
+
+
+class TextStream:
+    """The answer's text while its tokens arrive: whole characters only, special tokens left out."""
+
+    def __init__(self, detokenizer: Detokenizer) -> None:
+        self._detokenizer = detokenizer
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, tokens: list[int]) -> str:
+        """The text that these tokens complete."""
+        shown = [t for t in tokens if not self._detokenizer.is_special(t)]
+        return self._decoder.decode(b"".join(map(self._detokenizer.to_bytes, shown)))

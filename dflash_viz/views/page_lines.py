@@ -19,7 +19,8 @@ _DIGITS = {"al": 2, "per_step": 2, "rate": 0, "draft_share": 0, "steps": 0}
 
 
 def _line(**fields: Any) -> str:
-    return _encoder.encode(fields).decode() + "\n"
+    # "<" can only stand inside a JSON string; written as an escape it is inert wherever it lands.
+    return _encoder.encode(fields).decode().replace("<", "\\u003c") + "\n"
 
 
 def run_line(origin: Origin, prompt: str, *, play: bool = False, note: str = "") -> str:

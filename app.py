@@ -1,0 +1,65 @@
+"""DFlash Viz: start the engine and the page.
+
+``python app.py`` serves the embedded default on http://127.0.0.1:7860; ``--help`` lists the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+
+from dflash_viz.lanes import Lane, LaneError, load_preset
+from dflash_viz.trace import read_trace
+from dflash_viz.ui import create_app, launch
+from dflash_viz.weights.resolver import ROOT
+
+RECORDED = ROOT / "assets" / "recorded" / "welcome.jsonl.gz"
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="See speculative decoding happen, on a real engine.")
+    parser.add_argument("--preset", default="embedded-cpu", help="a preset's name, or a path to its YAML file")
+    parser.add_argument("--host", default="127.0.0.1", help="the interface to listen on")
+    parser.add_argument("--port", type=int, default=7860, help="the port to listen on")
+    parser.add_argument("--no-engine", action="store_true", help="show recorded runs only")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    """Run until interrupted; returns the exit status."""
+    options = parse_arguments(arguments)
+    try:
+        lane = None if options.no_engine else Lane(load_preset(options.preset).lanes[0])
+    except LaneError as error:
+        print(error, file=sys.stderr)
+        return 2
+    demo = create_app(lane, read_trace(RECORDED) if RECORDED.is_file() else None)
+    try:
+        url = launch(demo, options.host, options.port, block=False)
+    except OSError:
+        print(
+            f"Port {options.port} is in use. Stop the program that uses it, or choose another: "
+            f"python app.py --port {options.port + 1}",
+            file=sys.stderr,
+        )
+        return 2
+    print(f"DFlash Viz is at {url}  (Ctrl-C ends it)", flush=True)
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        if lane is not None:
+            lane.start()
+        ended.wait()
+    finally:
+        if lane is not None:
+            lane.close()
+        demo.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

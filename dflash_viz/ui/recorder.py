@@ -1,0 +1,58 @@
+"""Keeps the trace of every run on disk, line by line, so that a crash loses nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from dflash_viz.trace import Header, Line, TraceWriter
+from dflash_viz.weights.resolver import cache_dir
+
+KEPT_RUNS = 200
+
+
+def runs_dir() -> Path:
+    """Where the traces of this user's runs lie."""
+    return cache_dir() / "runs"
+
+
+class Recorder:
+    """Writes one run's trace. A full or read-only disk stops the recording, never the run."""
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        self.problem = ""
+        self._writer: TraceWriter | None = None
+
+    def write(self, lines: list[Line]) -> str:
+        """Write some lines; returns a message the first time it cannot, else nothing."""
+        if self.problem:
+            return ""
+        try:
+            for line in lines:
+                self._open(line).write(line)
+        except OSError as error:
+            self.problem = f"This run's trace is not saved: {error.strerror or error}."
+        return self.problem
+
+    def _open(self, line: Line) -> TraceWriter:
+        if self._writer is None:
+            assert isinstance(line, Header)
+            stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+            self.path = runs_dir() / f"{stamp}-{line.lane}-{line.trace_id}.jsonl"
+            self._writer = TraceWriter(self.path)
+            _forget_oldest()
+        return self._writer
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._writer is not None:
+            try:
+                self._writer.close()
+            except OSError as error:
+                self.problem = self.problem or str(error)
+
+
+def _forget_oldest() -> None:
+    for old in sorted(runs_dir().glob("*.jsonl"))[:-KEPT_RUNS]:
+        old.unlink(missing_ok=True)
