@@ -98,6 +98,7 @@ def export(drafter: Drafter, out: Path, summary: dict[str, object]) -> None:
     for number, shard in enumerate(shards, 1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
         save_file(shard, out / file, metadata={"format": "pt"})
+        (out / file).chmod(0o644)  # safetensors writes for the owner only
         where |= dict.fromkeys(shard, file)
     size = sum(tensor.nbytes for tensor in tensors.values())
     index = {"metadata": {"total_size": size}, "weight_map": where}

@@ -93,6 +93,7 @@ class Scribe:
 
     def __init__(self, plan: Plan, end_of_turn: int) -> None:
         self.plan, self.end = plan, end_of_turn
+        self.sample = torch.compile(sample) if plan.table.is_cuda else sample
         rows = len(plan.offsets)
         self.segment, self.forced, self.sampled = (
             torch.zeros(rows, dtype=torch.long, device=plan.table.device) for _ in range(3)
@@ -112,7 +113,7 @@ class Scribe:
         reading = self._of(plan.offsets, segment) + self.forced
         script_token = plan.table[reading.clamp_max(len(plan.table) - 1)]
         temperature = self._of(plan.temperatures, segment)
-        chosen = sample(logits, temperature, self._of(plan.floors, segment))
+        chosen = self.sample(logits, temperature, self._of(plan.floors, segment))
         stopped = ~writing & (chosen == self.end)
         full = ~writing & ~stopped & (self.sampled + 1 >= self._of(plan.limits, segment))
         ended = stopped | full
@@ -127,11 +128,40 @@ class Scribe:
         return token, mark
 
 
+class Decoder:
+    """Decode steps of a fixed number of rows; on a GPU recorded once and replayed."""
+
+    def __init__(self, target: Target, rows: int, columns: int) -> None:
+        self.target = target
+        self.cache = Cache.empty(target, rows, columns)
+        self.tokens = torch.zeros(rows, dtype=torch.long, device=target.device)
+        self.column = torch.zeros(1, dtype=torch.long, device=target.device)
+        self.graph = torch.cuda.CUDAGraph() if self.tokens.is_cuda else None
+        if self.graph is not None:
+            self._run()  # compiles kernels, which a recording must not do
+            torch.cuda.synchronize()
+            with torch.cuda.graph(self.graph):
+                self.logits = self._run()
+
+    def _run(self) -> Tensor:
+        return self.target.decode(self.tokens, self.column, self.cache)
+
+    def step(self, tokens: Tensor, column: int) -> Tensor:
+        """Feed ``tokens`` [B] at ``column``; returns logits [B, vocab], overwritten next time."""
+        self.tokens.copy_(tokens)
+        self.column.fill_(column)
+        if self.graph is None:
+            return self._run()
+        self.graph.replay()
+        return self.logits
+
+
 @torch.no_grad()
-def run_wave(target: Target, plan: Plan, columns: int, end_of_turn: int) -> tuple[Tensor, Tensor]:
+def run_wave(
+    decoder: Decoder, plan: Plan, columns: int, end_of_turn: int
+) -> tuple[Tensor, Tensor]:
     """Fill ``columns`` tokens of every row; returns tokens [B, T] int32 and marks [B, T] uint8."""
-    rows = len(plan.offsets)
-    cache = Cache.empty(target, rows, columns)
+    target, rows = decoder.target, len(plan.offsets)
     scribe = Scribe(plan, end_of_turn)
     tokens = torch.empty(rows, columns, dtype=torch.int32, device=target.device)
     marks = torch.empty(rows, columns, dtype=torch.uint8, device=target.device)
@@ -139,7 +169,7 @@ def run_wave(target: Target, plan: Plan, columns: int, end_of_turn: int) -> tupl
     for column in range(columns):
         token, mark = scribe.next(logits)
         tokens[:, column], marks[:, column] = token, mark
-        logits = target.decode(token, column, cache)
+        logits = decoder.step(token, column)
     return tokens, marks
 
 
@@ -166,11 +196,13 @@ def generate(
     out.mkdir(parents=True, exist_ok=True)
     end_of_turn = tokenizer.token_to_id("<|im_end|>")
     torch.manual_seed(seed)
+    with torch.no_grad():
+        decoder = Decoder(target, rows, columns)
     began, waves, answers = time.monotonic(), 0, 0
     while waves == 0 or (time.monotonic() - began) * (waves + 1) / waves < seconds:
         kinds, scripts = scripts_of(source, rows, seed * 1000 + waves)
         plan = make_plan(scripts, tokenizer, str(target.device))
-        tokens, marks = run_wave(target, plan, columns, end_of_turn)
+        tokens, marks = run_wave(decoder, plan, columns, end_of_turn)
         Corpus(tokens, marks, kinds).save(out / f"wave-{seed:03d}-{waves:03d}.safetensors")
         answers += int((marks > 0).sum())
         waves += 1

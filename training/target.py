@@ -129,21 +129,30 @@ class Target:
                 kept.append(x)
         return torch.cat(kept, -1), rms_norm(x, self.w["model.norm.weight"], c.eps)
 
-    def decode(self, tokens: Tensor, column: int, cache: Cache) -> Tensor:
+    def decode(self, tokens: Tensor, column: Tensor, cache: Cache) -> Tensor:
         """Feed one token per row, ``tokens`` [B], at ``column``; returns logits [B, vocab].
 
-        All rows share the column, so the cache is a plain slice and attention needs no mask.
+        All rows share the column (a tensor of one integer, so that the step can be recorded as a
+        CUDA graph): writing to the cache is one indexed copy, and attention needs no mask.
         """
         c = self.config
-        tables = self.rope[column : column + 1]
+        tables = self.rope.index_select(0, column)
         x = F.embedding(tokens, self.embedding)[:, None]
         for layer in range(c.layers):
             q, k, v = self._qkv(layer, x, tables)
             keys, values = cache.data[layer]
-            keys[:, :, column] = k[:, 0]
-            values[:, :, column] = v[:, 0]
-            out = F.scaled_dot_product_attention(
-                fold_query_heads(q, c.kv_heads), keys[:, :, : column + 1], values[:, :, : column + 1]
-            )
+            keys.index_copy_(2, column, k.transpose(1, 2))
+            values.index_copy_(2, column, v.transpose(1, 2))
+            out = attend_columns(fold_query_heads(q, c.kv_heads), keys, values, column)
             x = self._finish(layer, x, unfold_query_heads(out, 1))
         return F.linear(rms_norm(x[:, 0], self.w["model.norm.weight"], c.eps), self.head)
+
+
+def attend_columns(q: Tensor, keys: Tensor, values: Tensor, column: Tensor) -> Tensor:
+    """Attention of ``q`` [B, kv_heads, group, D] over the first ``column`` + 1 keys and values."""
+    if q.is_cuda:
+        from training.decode_kernel import attend  # Triton exists with CUDA only
+
+        return attend(q, keys, values, column)
+    length = int(column) + 1
+    return F.scaled_dot_product_attention(q, keys[:, :, :length], values[:, :, :length])

@@ -38,7 +38,7 @@ class Recipe:
     mask_token_id: int = 16
     draft_vocab: int = 8192
     sequences: int = 32
-    anchors: int = 128
+    anchors: int = 192
     gamma: float = 4.0
     soft: float = 0.5
     shortened: float = 0.25
@@ -112,7 +112,9 @@ class Trainer:
         hidden = self.drafter(features, blocks.anchors, blocks.positions, blocks.mask)
         return hidden.unflatten(2, (GROUP, self.recipe.block_size))[..., 1:, :]
 
-    def loss(self, features: Tensor, last: Tensor, labels: Tensor, weights: Tensor, *parts: Tensor) -> Tensor:
+    def loss(
+        self, features: Tensor, last: Tensor, labels: Tensor, weights: Tensor, *parts: Tensor
+    ) -> Tensor:
         """Loss of one batch; ``parts`` are the fields of ``Blocks``, ``last`` teaches."""
         blocks = Blocks(*parts)
         with self.autocast():
@@ -212,7 +214,7 @@ class Trainer:
             "log": self.log,
         }
 
-    def run(self, out: Path, every: float = 60.0) -> None:
+    def run(self, out: Path, every: float = 120.0) -> None:
         """Train until the recipe's seconds or steps are spent; export every ``every`` seconds.
 
         The clock starts behind the first step, which may compile for a minute.

@@ -1,0 +1,107 @@
+"""Acceptance length of a drafter in vLLM: greedy, per set and number of drafted tokens K."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from dflash_viz.weights import resolve_model
+
+from training.server import accepted_per_step, serve
+from training.sets import read_set
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Acceptance length of one set at one K; an acceptance length counts the target's own token."""
+
+    name: str
+    k: int
+    requests: int
+    steps: int
+    pooled: float
+    """1 + accepted tokens of all requests / steps of all requests."""
+    per_request: float
+    """Mean of the requests' own acceptance lengths."""
+
+
+def figures(name: str, k: int, requests: list[list[int]]) -> Figures:
+    """Summarise the accepted counts of each request's steps."""
+    requests = [steps for steps in requests if steps]
+    counts = [count for steps in requests for count in steps]
+    return Figures(
+        name=name,
+        k=k,
+        requests=len(requests),
+        steps=len(counts),
+        pooled=1 + statistics.fmean(counts),
+        per_request=statistics.fmean(1 + statistics.fmean(steps) for steps in requests),
+    )
+
+
+def mean_of_sets(rows: list[Figures]) -> Figures:
+    """Unweighted mean over the sets of one K."""
+    return Figures(
+        name="mean",
+        k=rows[0].k,
+        requests=sum(row.requests for row in rows),
+        steps=sum(row.steps for row in rows),
+        pooled=statistics.fmean(row.pooled for row in rows),
+        per_request=statistics.fmean(row.per_request for row in rows),
+    )
+
+
+def evaluate(
+    drafter: Path, sets: dict[str, list[str]], k: int, dtype: str, new_tokens: int
+) -> list[Figures]:
+    """Run all sets on one server with K = ``k`` and print each result."""
+    rows = []
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        serve(resolve_model("embedded"), drafter, k, dtype, Path(scratch) / "log") as url,
+    ):
+        for name, prompts in sets.items():
+            rows.append(figures(name, k, accepted_per_step(url, prompts, new_tokens)))
+            print(markdown(rows[-1]), flush=True)
+    rows.append(mean_of_sets(rows))
+    print(markdown(rows[-1]), flush=True)
+    return rows
+
+
+def markdown(row: Figures) -> str:
+    """One line of a table."""
+    return (
+        f"| {row.name} | {row.k} | {row.requests} | {row.steps} "
+        f"| {row.pooled:.3f} | {row.per_request:.3f} |"
+    )
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--drafter", type=Path, required=True)
+    parser.add_argument("--sets", type=Path, required=True, help="folder of JSON-lines files")
+    parser.add_argument("--k", type=int, nargs="+", default=[3, 4, 5, 6, 7])
+    parser.add_argument("--prompts", type=int, default=40, help="first prompts of each set")
+    parser.add_argument("--new-tokens", type=int, default=128)
+    parser.add_argument("--dtype", default="bfloat16", help="of the engine")
+    parser.add_argument("--out", type=Path, help="JSON file for the figures")
+    args = parser.parse_args()
+    sets = {path.stem: read_set(path, args.prompts) for path in sorted(args.sets.glob("*.jsonl"))}
+    print("| set | K | requests | steps | AL, pooled | AL, mean of requests |")
+    print("|---|---|---|---|---|---|")
+    rows = [
+        row
+        for k in args.k
+        for row in evaluate(args.drafter, sets, k, args.dtype, args.new_tokens)
+    ]
+    if args.out:
+        args.out.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
