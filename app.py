@@ -21,7 +21,9 @@ RECORDED = ROOT / "assets" / "recorded" / "welcome.jsonl.gz"
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="See speculative decoding happen, on a real engine.")
-    parser.add_argument("--preset", default="embedded-cpu", help="a preset's name, or a path to its YAML file")
+    parser.add_argument(
+        "--preset", default="embedded-cpu", help="a preset's name, or a path to its YAML file"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="the interface to listen on")
     parser.add_argument("--port", type=int, default=7860, help="the port to listen on")
     parser.add_argument("--no-engine", action="store_true", help="show recorded runs only")

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import zmq
 
-from dflash_viz.hooks.v1 import HookUnsupported, V1Adapter
+from dflash_viz.hooks.v1 import HookUnsupportedError, V1Adapter
 from dflash_viz.hooks.wire import Record
 
 _encoder = msgspec.msgpack.Encoder()
@@ -32,7 +32,7 @@ class Probe:
         runner: Any = self.model_runner  # type: ignore[attr-defined]
         try:
             V1Adapter.check(runner)
-        except HookUnsupported as error:
+        except HookUnsupportedError as error:
             return {"steps": False, "why": str(error), **describe(runner)}
         self.dflash_viz_remove()
         socket = zmq.Context.instance().socket(zmq.PUSH)
@@ -55,7 +55,7 @@ class Probe:
         adapter, socket = installed
         adapter.remove()
         socket.close(linger=0)
-        self._dflash_viz = None
+        del self._dflash_viz
 
 
 def describe(runner: Any) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _device_name(device: Any) -> str:
         return f"CPU ({platform.machine()})"
     import torch
 
-    return torch.cuda.get_device_name(device)
+    return str(torch.cuda.get_device_name(device))
 
 
 def _version(package: str) -> str | None:

@@ -77,7 +77,7 @@ class StepHub:
             while True:
                 try:
                     yield await asyncio.wait_for(queue.get(), KEEPALIVE_S)
-                except asyncio.TimeoutError:
+                except TimeoutError:
                     yield b": alive\n\n"
         finally:
             del self._watchers[queue]

@@ -21,7 +21,7 @@ from dflash_viz.hooks.wire import TOP_K_ARG, EngineStep, Fault, Record, Row, Top
 Emit = Callable[[Record], None]
 
 
-class HookUnsupported(RuntimeError):
+class HookUnsupportedError(RuntimeError):
     """This model runner does not look like the one the hooks were written for."""
 
 
@@ -44,7 +44,7 @@ class V1Adapter:
 
     @staticmethod
     def check(runner: Any) -> None:
-        """Raise ``HookUnsupported`` unless the runner has the methods we wrap, as we know them."""
+        """Raise ``HookUnsupportedError`` unless the runner has the methods we wrap, as we know them."""
         expected = {
             "_sample": ["logits", "spec_decode_metadata"],
             "execute_model": ["scheduler_output", "intermediate_tensors"],
@@ -52,7 +52,7 @@ class V1Adapter:
         for name, parameters in expected.items():
             method = getattr(runner, name, None)
             if method is None or list(inspect.signature(method).parameters) != parameters:
-                raise HookUnsupported(
+                raise HookUnsupportedError(
                     f"{type(runner).__module__}.{type(runner).__name__}.{name} is not the one of "
                     "the V1 model runner; steps cannot be recorded, counts still can."
                 )

@@ -131,13 +131,18 @@ class Assembler:
         return Check(True, f"all {len(ours)} steps agree with vLLM's own counts")
 
 
-_UNCOUNTED = "the steps hold exactly the {n} tokens of the answer; vLLM reports per-step counts only for answers that ran to their end"
+_UNCOUNTED = (
+    "the steps hold exactly the {n} tokens of the answer; vLLM reports per-step counts only for "
+    "answers that ran to their end and drafted"
+)
 
 
 def _difference(ours: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> str:
     for i, (mine, other) in enumerate(zip(ours, theirs, strict=False)):
         if mine != other:
-            return f"step {i}: recorded {mine[0]} of {mine[1]} accepted, vLLM counted {other[0]} of {other[1]}"
+            return (
+                f"step {i}: recorded {mine[0]} of {mine[1]} accepted, vLLM counted {other[0]} of {other[1]}"
+            )
     return f"{len(ours)} steps were recorded, vLLM counted {len(theirs)}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import secrets
 from collections.abc import AsyncIterator
@@ -130,10 +131,9 @@ class LaneRun:
     async def stop(self) -> None:
         """End the request at once; the iteration then ends with finish reason ``abort``."""
         async with self._client.http() as http:
-            try:
+            # An engine that cannot be reached has nothing left to stop.
+            with contextlib.suppress(httpx.HTTPError):
                 await http.post(f"{ROUTE}/stop", params={"request_id": self._engine_id}, timeout=5.0)
-            except httpx.HTTPError:
-                pass  # an engine that cannot be reached has nothing left to stop
 
     async def __aiter__(self) -> AsyncIterator[Line]:
         """Send the request. Raises ``LaneError`` when the engine refuses it; an engine that dies
@@ -154,7 +154,9 @@ class LaneRun:
 
     async def _watch(self, http: httpx.AsyncClient, watching: asyncio.Event) -> None:
         try:
-            async with http.stream("GET", f"{ROUTE}/steps", params={"prefix": self._engine_id + "-"}) as events:
+            async with http.stream(
+                "GET", f"{ROUTE}/steps", params={"prefix": self._engine_id + "-"}
+            ) as events:
                 if events.status_code != 200:
                     await events.aread()
                     self._events.put_nowait(LaneError(f"The step stream was refused: {events.text}"))

@@ -7,6 +7,7 @@ of that pipe and never writes: when the app ends, however it ends, the kernel cl
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import select
 import signal
@@ -34,18 +35,14 @@ def _end_all(child: subprocess.Popen[bytes]) -> None:
     """Ask the server to end, then leave no descendant alive, orphans included."""
     if child.poll() is None:
         child.terminate()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            pass
     deadline = time.monotonic() + GRACE_S
     # Orphans are re-parented to us, so they stay in sight; new ones may appear while we kill.
     while (rest := psutil.Process().children(recursive=True)) and time.monotonic() < deadline:
         for process in rest:
-            try:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                pass
         psutil.wait_procs(rest, timeout=1.0)
 
 
@@ -60,7 +57,7 @@ def main(log: str, command: list[str]) -> int:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_follow_parent,
+            preexec_fn=_follow_parent,  # noqa: PLW1509 (the keeper has one thread)
         )
         try:
             while child.poll() is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import subprocess
@@ -151,9 +152,7 @@ def connect(spec: LaneSpec, server: EngineServer, target: Path, drafter: Path | 
     )
 
 
-def _fingerprint(
-    spec: LaneSpec, engine: dict[str, Any], target: Path, drafter: Path | None
-) -> Fingerprint:
+def _fingerprint(spec: LaneSpec, engine: dict[str, Any], target: Path, drafter: Path | None) -> Fingerprint:
     told = engine["drafter"] or {}
     template = target / "chat_template.jinja"
     return Fingerprint(
@@ -187,9 +186,6 @@ def _model_print(name: str, told: dict[str, Any], folder: Path | None) -> ModelP
 
 def _own_versions() -> dict[str, str]:
     versions = {"dflash_viz": dflash_viz.__version__}
-    for package in ("gradio",):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            pass
+    with contextlib.suppress(PackageNotFoundError):
+        versions["gradio"] = version("gradio")
     return versions

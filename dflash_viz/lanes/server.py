@@ -35,8 +35,14 @@ _STAGES = (
 )
 _ADVICE = (
     (r"No space left on device", "The disk is full: free some space and start again."),
-    (r"Cannot allocate memory|MemoryError|out of memory", "Memory ran out: close other programs, or lower max-model-len and VLLM_CPU_KVCACHE_SPACE in the preset."),
-    (r"SafetensorError|HeaderTooLarge|InvalidHeader", "A weight file is damaged: restore it and start again."),
+    (
+        r"Cannot allocate memory|MemoryError|out of memory",
+        "Memory ran out: close other programs, or lower max-model-len and VLLM_CPU_KVCACHE_SPACE.",
+    ),
+    (
+        r"SafetensorError|HeaderTooLarge|InvalidHeader",
+        "A weight file is damaged: restore it and start again.",
+    ),
     (r"libiomp5|LD_PRELOAD", "The OpenMP library could not be loaded: run 'make install' again."),
 )
 

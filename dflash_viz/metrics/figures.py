@@ -88,25 +88,53 @@ def running_mean_lengths(steps: Sequence[Step]) -> list[float]:
 
 def running_figures(steps: Sequence[Step]) -> list[Figure]:
     """The figures that are shown beside a running lane, in the order of the page."""
-    milli = 1000.0
-    return [
-        Figure("al", "AL", acceptance_length(steps), "tokens",
-               "Acceptance length, pooled: 1 + accepted tokens / steps that drafted. The 1 is the target's own token."),
-        Figure("rate", "acceptance rate", _scaled(acceptance_rate(steps), 100.0), "%",
-               "Accepted tokens / drafted tokens. A low rate with a large K can still mean a good AL."),
-        Figure("speed", "decode speed", decode_tokens_per_second(steps), "tokens/s",
-               "Tokens emitted after the prompt's own step / seconds from its end to the end of the last step, on the engine's clock."),
-        Figure("per_step", "tokens per engine step", tokens_per_engine_step(steps), "tokens",
-               "Emitted tokens / engine steps after the prompt's own, steps without a draft included."),
-        Figure("draft_ms", "draft", _scaled(mean_draft_s(steps), milli), "ms",
-               "Mean time of the drafter's pass per step: DFlash drafts the whole block in one pass."),
-        Figure("verify_ms", "verify", _scaled(mean_verify_s(steps), milli), "ms",
-               "Mean time per step of the target's pass over the block and of deciding what to accept."),
-        Figure("draft_share", "draft share", _scaled(draft_share(steps), 100.0), "%",
-               "Drafting time / whole time of the steps. The rest is verifying and the engine's own work."),
-        Figure("steps", "steps", float(len(_decoding(steps))), "",
-               "Engine steps of this request after the prompt's own step."),
-    ]  # fmt: skip
+    values = {
+        "al": acceptance_length(steps),
+        "rate": _scaled(acceptance_rate(steps), 100.0),
+        "speed": decode_tokens_per_second(steps),
+        "per_step": tokens_per_engine_step(steps),
+        "draft_ms": _scaled(mean_draft_s(steps), 1000.0),
+        "verify_ms": _scaled(mean_verify_s(steps), 1000.0),
+        "draft_share": _scaled(draft_share(steps), 100.0),
+        "steps": float(len(_decoding(steps))),
+    }
+    return [Figure(key, label, values[key], unit, words) for key, label, unit, words in _SHOWN]
+
+
+# Key, label, unit and definition of every figure that the page shows.
+_SHOWN = (
+    (
+        "al", "AL", "tokens",
+        "Acceptance length, pooled: 1 + accepted tokens / steps that drafted. "
+        "The 1 is the target's own token.",
+    ),
+    (
+        "rate", "acceptance rate", "%",
+        "Accepted tokens / drafted tokens. A low rate with a large K can still mean a good AL.",
+    ),
+    (
+        "speed", "decode speed", "tokens/s",
+        "Tokens emitted after the prompt's own step / seconds from its end to the end of the last "
+        "step, on the engine's clock.",
+    ),
+    (
+        "per_step", "tokens per engine step", "tokens",
+        "Emitted tokens / engine steps after the prompt's own, steps without a draft included.",
+    ),
+    (
+        "draft_ms", "draft", "ms",
+        "Mean time of the drafter's pass per step: DFlash drafts the whole block in one pass.",
+    ),
+    (
+        "verify_ms", "verify", "ms",
+        "Mean time per step of the target's pass over the block and of deciding what to accept.",
+    ),
+    (
+        "draft_share", "draft share", "%",
+        "Drafting time / whole time of the steps. The rest is verifying and the engine's own work.",
+    ),
+    ("steps", "steps", "", "Engine steps of this request after the prompt's own step."),
+)  # fmt: skip
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

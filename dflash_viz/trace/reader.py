@@ -66,7 +66,9 @@ def _append(trace: Trace, line: Line, number: int) -> bool:
         trace.notices.append(f"Line {number} is out of order: {len(trace.steps)} steps before it were kept.")
         return False
     if not _consistent(line):
-        trace.notices.append(f"Line {number} contradicts itself: {len(trace.steps)} steps before it were kept.")
+        trace.notices.append(
+            f"Line {number} contradicts itself: {len(trace.steps)} steps before it were kept."
+        )
         return False
     if len(trace.steps) == MAX_STEPS:
         raise TraceError(f"The trace has more than {MAX_STEPS:,} steps; open a shorter one.")

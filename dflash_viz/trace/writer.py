@@ -28,7 +28,8 @@ class TraceWriter:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = cast(BinaryIO, gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb"))
+        opener = gzip.open if path.suffix == ".gz" else open
+        self._file = cast(BinaryIO, opener(path, "wb"))
 
     def write(self, line: Line) -> None:
         """Append one line and hand it to the operating system."""

@@ -47,10 +47,12 @@ show();
 """
 
 INTRO = (
-    "A small **drafter** guesses a block of tokens in one pass; the **target** checks the whole block in one pass "
-    "and keeps the longest correct beginning. The text is the target's own; drafting only makes it faster. "
+    "A small **drafter** guesses a block of tokens in one pass; the **target** checks the whole block in "
+    "one pass and keeps the longest correct beginning. The text is the target's own; drafting only makes it faster. "
     "Every block below is one real engine step."
 )
+
+WELCOME_NOTE = "A real run, recorded earlier. Ask something to see a live one."
 
 
 def page_script() -> str:
@@ -78,7 +80,8 @@ class Page:
 
     def build(self) -> gr.Blocks:
         """Create the components and their events."""
-        with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as demo:
+        demo = gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False)
+        with demo:
             self._header()
             with gr.Row(elem_classes="dv-columns"):
                 with gr.Column(scale=4, min_width=320, elem_classes="dv-chat"):
@@ -100,7 +103,9 @@ class Page:
             gr.Markdown(f"# {TITLE}\n{INTRO}", elem_classes="dv-intro")
         with gr.Row(elem_classes="dv-lanes"):
             self.status = gr.HTML(self._status_html(), elem_id="engine")
-            self.restart = gr.Button("Restart the engine", visible=False, elem_id="restart", scale=0, min_width=180)
+            self.restart = gr.Button(
+                "Restart the engine", visible=False, elem_id="restart", scale=0, min_width=180
+            )
 
     def _chat(self) -> None:
         self.conversation = gr.State([])
@@ -131,13 +136,16 @@ class Page:
         with gr.Accordion("Settings", open=False, elem_id="settings"):
             self.temperature = gr.Slider(
                 0.0, 1.5, value=0.0, step=0.1, label="Temperature",
-                info="0: the target's most probable token, always. Above: a draw, so texts differ between runs.",
+                info="0: always the target's most probable token. Above: a draw, so texts differ.",
             )  # fmt: skip
             self.max_tokens = gr.Slider(
                 1, 1024, value=256, step=1, label="Max tokens", info="The answer ends after this many tokens."
             )
             self.seed = gr.Number(
-                value=None, precision=0, label="Seed", info="Fixes the draws above temperature 0. Empty: a new one each time."
+                value=None,
+                precision=0,
+                label="Seed",
+                info="Fixes the draws above temperature 0. Empty: a new one each time.",
             )
         self.download = gr.DownloadButton("Download this run's trace", visible=False, elem_id="download")
 
@@ -186,7 +194,10 @@ class Page:
         )
         key = str(request.session_hash)
         self._running[key] = question
-        yield {self.box: "", self.chatbot: _shown(turns), self.send: _off(), self.stop: _on(), self.download: _hidden()}
+        yield {
+            self.box: "", self.chatbot: _shown(turns), self.send: _off(), self.stop: _on(),
+            self.download: _hidden(),
+        }  # fmt: skip
         try:
             async for frame in question.frames():
                 yield self._update(frame, turns, text)
@@ -233,7 +244,7 @@ class Page:
         """What the page shows first: a recorded run, until somebody asks."""
         if self.recorded is None:
             return ""
-        return recorded_document(self.recorded, "A real run, recorded earlier. Ask something to see a live one.")
+        return recorded_document(self.recorded, WELCOME_NOTE)
 
     def revive(self) -> list[Any]:
         """The restart button."""

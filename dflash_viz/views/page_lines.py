@@ -7,6 +7,7 @@ they are (see ``dflash_viz.trace``), with the lane's name added.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -52,10 +53,7 @@ def format_figure(figure: Figure) -> str:
 
 def figures_line(steps: Sequence[Step], lane: str) -> str:
     """The running figures of a lane after its steps so far."""
-    figures = [
-        {"key": f.key, "label": f.label, "value": format_figure(f), "unit": f.unit, "definition": f.definition}
-        for f in running_figures(steps)
-    ]
+    figures = [{**asdict(f), "value": format_figure(f)} for f in running_figures(steps)]
     return _line(type="figures", lane=lane, figures=figures)
 
 

@@ -1,0 +1,43 @@
+# `make demo` and `make test` do all their set-up themselves.
+VENV ?= .venv
+PORT ?= 7860
+BIN := $(VENV)/bin
+CHROMIUM := $(or $(DFLASH_VIZ_CHROMIUM),/usr/bin/chromium)
+
+.PHONY: install weights demo lint test fast bench record clean
+
+install: $(VENV)/.engine
+$(VENV)/.engine: requirements-engine-cpu.txt scripts/install.sh
+	scripts/install.sh $(VENV)
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.engine requirements-dev.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -r requirements-dev.txt
+	touch $@
+
+$(CHROMIUM):
+	apt-get update -q && apt-get install -y -q chromium
+
+weights: install  ## convert the embedded target once
+	$(BIN)/python -m dflash_viz.weights embedded
+
+demo: weights  ## start the app
+	$(BIN)/python app.py --port $(PORT)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+test: lint weights $(CHROMIUM)  ## everything: real engines, real browser
+	$(BIN)/python -m pytest
+
+fast: lint  ## the tests that need neither engine nor browser
+	$(BIN)/python -m pytest -m "not engine and not browser"
+
+bench: weights  ## decode speed with and without drafter and hooks
+	$(BIN)/python -m dflash_viz.bench.speed
+
+record: weights  ## record the run that the page greets with again
+	$(BIN)/python -m dflash_viz.bench.record
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
