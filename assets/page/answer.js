@@ -1,0 +1,92 @@
+// The answer as it grows, each token underlined by its origin. Marks are style only: a copy is plain text.
+(function () {
+  "use strict";
+  const DFlashViz = window.DFlashViz;
+  const { MARKS, add, el, origins, tokens, uniqueId } = DFlashViz;
+  const MARKED_TOKENS = 1000; // more elements than this make the page slow
+  const LEGEND = ["accepted", "recovered", "bonus", "plain"];
+
+  class Answer {
+    constructor(parent) {
+      this.stream = tokens.stream();
+      this.drawn = 0;
+      this.spans = [];
+      this.chosen = [];
+      this.build(parent);
+    }
+
+    build(parent) {
+      const bar = add(parent, "div", "dv-bar");
+      const title = add(bar, "div", "dv-heading", "Answer");
+      title.id = uniqueId();
+      this.toggle = DFlashViz.button(bar, "dv-toggle", "Marks", () => this.setMarks(!this.marked));
+      this.box = add(parent, "div", "dv-answer");
+      this.box.tabIndex = 0;
+      this.box.setAttribute("role", "region");
+      this.box.setAttribute("aria-labelledby", title.id);
+      this.old = this.box.appendChild(document.createTextNode(""));
+      this.follower = new DFlashViz.Follower(this.box);
+      this.legend = add(parent, "div", "dv-legend");
+      LEGEND.forEach((kind) => this.legendItem(kind));
+      this.limit = add(this.legend, "span", "dv-dim", "Marks are on the last " + MARKED_TOKENS + " tokens.");
+      this.limit.hidden = true;
+      this.setMarks(true);
+    }
+
+    legendItem(kind) {
+      const item = add(this.legend, "span", "dv-legend-item");
+      add(item, "span", "dv-legend-sign dv-row-" + kind, MARKS[kind].sign).setAttribute("aria-hidden", "true");
+      add(item, "span", "dv-said dv-said-" + kind, MARKS[kind].word);
+    }
+
+    setMarks(on) {
+      this.marked = on;
+      this.toggle.textContent = on ? "Marks on" : "Marks off";
+      this.toggle.setAttribute("aria-pressed", String(on));
+      this.box.classList.toggle("dv-marks", on);
+    }
+
+    draw(lane) {
+      if (this.drawn === lane.steps.length) return;
+      const fragment = document.createDocumentFragment();
+      for (; this.drawn < lane.steps.length; this.drawn += 1) this.appendStep(lane, this.drawn, fragment);
+      this.box.appendChild(fragment);
+      this.trim();
+      this.follower.toEnd();
+    }
+
+    appendStep(lane, at, fragment) {
+      const step = lane.steps[at];
+      origins(step).forEach((kind, i) => {
+        const text = this.stream.push(lane.tokenBytes(step.emitted[i]));
+        const node = el("span", "dv-said dv-said-" + kind, text);
+        if (tokens.isSpecial(text)) node.classList.add("dv-special");
+        fragment.appendChild(node);
+        this.spans.push({ node, at });
+      });
+    }
+
+    // Older tokens keep their text, in one text node; their marks stay in the history.
+    trim() {
+      const excess = this.spans.splice(0, Math.max(0, this.spans.length - MARKED_TOKENS));
+      if (!excess.length) return;
+      this.old.appendData(excess.map((span) => span.node.textContent).join(""));
+      excess.forEach((span) => span.node.remove());
+      this.limit.hidden = false;
+    }
+
+    // Bytes of a character that never came to its end.
+    finish() {
+      const rest = this.stream.flush();
+      if (rest && this.spans.length) this.spans[this.spans.length - 1].node.append(rest);
+    }
+
+    highlight(at) {
+      this.chosen.forEach((node) => node.classList.remove("dv-chosen"));
+      this.chosen = at === null ? [] : this.spans.filter((span) => span.at === at).map((span) => span.node);
+      this.chosen.forEach((node) => node.classList.add("dv-chosen"));
+    }
+  }
+
+  DFlashViz.Answer = Answer;
+})();

@@ -1,0 +1,123 @@
+// The big block: its cells, the sentence under it and the time bar.
+(function () {
+  "use strict";
+  const DFlashViz = window.DFlashViz;
+  const { add, el, setText, milliseconds, tokens } = DFlashViz;
+  const OWN_TOKEN_SLOTS = 2; // anchor and the target's token
+
+  const MEANING = {
+    anchor: "anchor: the last known token",
+    accepted: "accepted by the target",
+    rejected: "rejected: the target wanted another token here",
+    discarded: "discarded: drafted after the first rejected token",
+    recovered: "recovered: the target's token at the first rejected position",
+    bonus: "bonus: the target's extra token after a full block",
+    plain: "plain: decoded without a draft",
+  };
+
+  function meaning(cell) {
+    return cell.cut ? "accepted by the target, but cut off by a stop condition" : MEANING[cell.kind];
+  }
+
+  function segmentNode(segment) {
+    const node = el("span", segment.hex ? "dv-hex" : segment.part ? "dv-part" : "");
+    node.textContent = segment.hex ? segment.text : tokens.visible(segment.text);
+    if (segment.part) add(node, "sub", "", segment.part);
+    return node;
+  }
+
+  // Cells that share a character close ranks, so that it reads as one.
+  function isJoined(cell) {
+    const first = cell.segments[0];
+    return Boolean(first && first.part && !first.first);
+  }
+
+  function cellNode(cell) {
+    const node = el("div", "dv-cell dv-" + cell.kind + (cell.cut ? " dv-cut" : "") + (isJoined(cell) ? " dv-joined" : ""));
+    const box = add(node, "div", "dv-cell-box");
+    add(box, "span", "dv-mark", cell.sign).setAttribute("aria-hidden", "true");
+    const text = add(box, "bdi", "dv-token");
+    cell.segments.forEach((segment) => text.appendChild(segmentNode(segment)));
+    add(node, "span", "dv-position", cell.position);
+    add(node, "span", "dv-hidden", meaning(cell));
+    node.title = DFlashViz.segmentsText(cell.segments) + "\n" + meaning(cell) + "\ntoken id " + cell.id;
+    node.setAttribute("role", "listitem");
+    return node;
+  }
+
+  class Block {
+    constructor(parent) {
+      this.label = add(parent, "div", "dv-block-label");
+      this.row = add(parent, "div", "dv-block");
+      this.row.setAttribute("role", "list");
+      this.row.setAttribute("aria-label", "Draft block");
+      this.row.tabIndex = 0; // a long block scrolls in its own box
+      this.caption = add(parent, "div", "dv-caption");
+      this.time = new TimeBar(parent);
+      this.reserve(0);
+      setText(this.label, "Latest step");
+      setText(this.caption, "Waiting for the first step.");
+    }
+
+    // Empty slots keep the height of a whole block, whatever a step brings.
+    reserve(drafted) {
+      this.slots = drafted + OWN_TOKEN_SLOTS;
+      this.row.style.setProperty("--dv-slots", this.slots);
+      if (!this.row.children.length) this.fill([]);
+    }
+
+    fill(nodes) {
+      const missing = Math.max(0, this.slots - nodes.length);
+      this.row.replaceChildren(...nodes, ...Array.from({ length: missing }, emptySlot));
+    }
+
+    draw(lane, at, selected) {
+      const step = lane.steps[at];
+      setText(this.label, selected ? "Selected step" : "Latest step");
+      this.row.classList.toggle("dv-selected", selected);
+      this.fill(DFlashViz.cells(lane, at).map(cellNode));
+      setText(this.caption, DFlashViz.caption(lane, at));
+      this.time.draw(step);
+    }
+  }
+
+  function emptySlot() {
+    const node = el("div", "dv-cell dv-empty");
+    node.setAttribute("aria-hidden", "true");
+    add(node, "div", "dv-cell-box");
+    add(node, "span", "dv-position", "\u00a0");
+    return node;
+  }
+
+  const PARTS = ["draft", "verify", "rest"];
+
+  class TimeBar {
+    constructor(parent) {
+      this.node = add(parent, "div", "dv-time");
+      const bar = add(this.node, "div", "dv-time-bar");
+      bar.setAttribute("aria-hidden", "true");
+      this.bars = PARTS.map((part) => add(bar, "div", "dv-time-" + part));
+      const words = add(this.node, "div", "dv-time-words");
+      this.words = PARTS.map((part) => timeWord(words, part));
+      this.total = add(words, "span", "dv-time-total", "whole step –");
+    }
+
+    draw(step) {
+      const whole = Math.max(0, step.end - step.start);
+      const seconds = [step.draft_s, step.verify_s, Math.max(0, whole - step.draft_s - step.verify_s)];
+      seconds.forEach((value, i) => {
+        this.bars[i].style.flexGrow = String(value * 1000); // a sum below 1 would leave the bar unfilled
+        setText(this.words[i], PARTS[i] + " " + milliseconds(value));
+      });
+      setText(this.total, "whole step " + milliseconds(whole));
+    }
+  }
+
+  function timeWord(parent, part) {
+    const item = add(parent, "span", "dv-time-word");
+    add(item, "span", "dv-swatch dv-time-" + part).setAttribute("aria-hidden", "true");
+    return add(item, "span", "", part + " –");
+  }
+
+  DFlashViz.Block = Block;
+})();

@@ -1,0 +1,159 @@
+// One card per lane: it owns the lane's data and the parts that draw it.
+(function () {
+  "use strict";
+  const DFlashViz = window.DFlashViz;
+  const { add, setText, laneStyle, plural } = DFlashViz;
+
+  const ENDINGS = {
+    stop: "Ended by a stop condition (end-of-sequence token or stop string)",
+    length: "Ended at the token limit",
+    abort: "Stopped before its end",
+    error: "Ended with an error",
+  };
+
+  function shortName(model) {
+    if (!model || !model.name) return null;
+    return model.name.replace(/\/+$/, "").split("/").pop();
+  }
+
+  class Card {
+    constructor(parent, name, popover) {
+      this.lane = new DFlashViz.Lane(name);
+      this.selected = null;
+      this.shown = null;
+      this.node = add(parent, "section", "dv-card dv-lane-" + (/^\w+$/.test(name) ? name : "other"));
+      this.node.setAttribute("aria-label", "Lane " + laneStyle(name).name);
+      this.buildTitle();
+      this.figures = new DFlashViz.Figures(this.node, popover);
+      this.block = new DFlashViz.Block(this.node);
+      this.buildColumns();
+      this.node.addEventListener("keydown", (event) => this.key(event));
+      this.observer = new ResizeObserver(() => this.resized());
+      this.observer.observe(this.node);
+    }
+
+    // Boxes in a tab that is not shown have no size and cannot scroll: catch up when they get one.
+    resized() {
+      this.answer.follower.resized();
+      this.history.follower.resized();
+      this.history.draw(this.lane);
+    }
+
+    buildTitle() {
+      const row = add(this.node, "div", "dv-title");
+      const style = laneStyle(this.lane.name);
+      const heading = add(row, "div", "dv-lane-name");
+      heading.setAttribute("role", "heading");
+      heading.setAttribute("aria-level", "3");
+      add(heading, "span", "dv-lane-sign", style.sign).setAttribute("aria-hidden", "true");
+      heading.append(" " + style.name);
+      this.facts = add(row, "div", "dv-facts");
+      this.stepNumber = add(row, "div", "dv-step-number", "no step yet");
+    }
+
+    buildColumns() {
+      const columns = add(this.node, "div", "dv-columns");
+      const left = add(columns, "div", "dv-column");
+      this.history = new DFlashViz.History(left, (at) => this.select(at));
+      const right = add(columns, "div", "dv-column");
+      this.answer = new DFlashViz.Answer(right);
+      this.ending = add(this.node, "div", "dv-ending dv-dim", "No answer yet.");
+      this.check = add(this.node, "div", "dv-check");
+      this.chart = new DFlashViz.Chart(add(this.node, "div", "dv-chart-part"), this.lane);
+    }
+
+    setOrigin(origin) {
+      this.history.setFollowText(origin === "recorded" ? "Follow latest" : "Back to live");
+    }
+
+    // Data only; drawing waits for the frame.
+    take(line) {
+      if (line.type === "header") this.lane.setHeader(line);
+      else if (line.type === "step") this.lane.addStep(line);
+      else if (line.type === "figures") this.lane.figures = line.figures || [];
+      else if (line.type === "end") this.lane.end = line;
+      this.dirty = true;
+    }
+
+    select(at) {
+      this.selected = at;
+      this.answer.highlight(at);
+      this.drawBlock();
+    }
+
+    key(event) {
+      if (event.key === "Escape" && this.selected !== null) this.history.backToLive();
+      if (event.key === "?") this.figures.explain();
+    }
+
+    draw() {
+      if (!this.dirty) return;
+      this.dirty = false;
+      this.drawTitle();
+      this.figures.draw(this.lane.figures);
+      this.drawBlock();
+      this.history.draw(this.lane);
+      this.answer.draw(this.lane);
+      this.chart.draw();
+      this.drawEnding();
+    }
+
+    drawTitle() {
+      const { lane } = this;
+      const k = lane.numSpeculative;
+      const print = lane.fingerprint;
+      const facts = [
+        k ? "K = " + k : null,
+        k && lane.method === "dflash" ? "block size " + (k + 1) : null,
+        shortName(print.target) && "target " + shortName(print.target),
+        shortName(print.drafter) && "drafter " + shortName(print.drafter),
+        print.device,
+      ];
+      setText(this.facts, facts.filter(Boolean).join(" · "));
+      const step = lane.steps[lane.steps.length - 1];
+      if (!step) return;
+      const batch = step.batch_size > 1 ? " · batch of " + step.batch_size : "";
+      setText(this.stepNumber, "step " + step.index + batch);
+    }
+
+    drawBlock() {
+      const { lane } = this;
+      this.block.reserve(lane.numSpeculative);
+      const at = this.selected === null ? lane.steps.length - 1 : this.selected;
+      const key = at + "/" + (this.selected !== null);
+      if (at < 0 || key === this.shown) return;
+      this.shown = key;
+      this.block.draw(lane, at, this.selected !== null);
+    }
+
+    drawEnding() {
+      const { end, steps } = this.lane;
+      if (!end) return setText(this.ending, steps.length ? "The answer is being written." : "No answer yet.");
+      if (this.ended) return undefined;
+      this.ended = true;
+      this.answer.finish();
+      const how = ENDINGS[end.finish_reason] || "Ended: " + end.finish_reason;
+      const error = end.error ? ": " + end.error : "";
+      setText(this.ending, how + error + ". " + plural(end.num_output_tokens, "token") + ".");
+      return this.drawCheck(end.check || { agrees: null, message: "" });
+    }
+
+    // Disagreement means that a step was lost or misread: never shown quietly.
+    drawCheck(check) {
+      const message = check.message || "";
+      const words = { true: "✓ Agrees with vLLM's own counts", false: "⚠ Does not agree with vLLM's own counts" };
+      const start = words[String(check.agrees)] || "Not checked against vLLM's own counts";
+      this.check.className = "dv-check dv-check-" + check.agrees;
+      if (check.agrees === false) this.check.setAttribute("role", "alert");
+      setText(this.check, start + (message ? ": " + message : "."));
+    }
+
+    destroy() {
+      this.observer.disconnect();
+      this.chart.destroy();
+      this.node.remove();
+    }
+  }
+
+  DFlashViz.Card = Card;
+})();

@@ -1,0 +1,174 @@
+// All steps as small rows: a listbox that only keeps the rows in view in the page.
+(function () {
+  "use strict";
+  const DFlashViz = window.DFlashViz;
+  const { MARKS, add, el, setText, setAttribute, announcement, markRuns, milliseconds, uniqueId } = DFlashViz;
+  const FINE_ROW = 28;
+  const TOUCH_ROW = 44;
+  const OVERSCAN = 4;
+
+  function rowHeight() {
+    return window.matchMedia("(pointer: coarse)").matches ? TOUCH_ROW : FINE_ROW;
+  }
+
+  function markNode(run) {
+    const [kind, count] = run;
+    return el("span", "dv-row-mark dv-row-" + kind, MARKS[kind].sign.repeat(count));
+  }
+
+  function label(step) {
+    const last = step.last ? ", then " + MARKS[step.last].word : step.drafted.length ? ", cut by a stop condition" : "";
+    return announcement(step) + last;
+  }
+
+  class History {
+    // `onSelect(index or null)` is told which step the reader wants to see; null is the latest.
+    constructor(parent, onSelect) {
+      this.onSelect = onSelect;
+      this.id = uniqueId();
+      this.rowHeight = rowHeight();
+      this.rows = new Map();
+      this.selected = null;
+      this.build(parent);
+      this.listen();
+      this.showFollow();
+    }
+
+    build(parent) {
+      const bar = add(parent, "div", "dv-bar");
+      const title = add(bar, "div", "dv-heading", "Steps");
+      title.id = this.id + "-title";
+      this.follow = DFlashViz.button(bar, "dv-follow", "Back to live", () => this.backToLive());
+      this.box = add(parent, "div", "dv-history");
+      this.box.tabIndex = 0;
+      this.box.setAttribute("aria-labelledby", title.id);
+      this.box.setAttribute("role", "group");
+      this.space = add(this.box, "div", "dv-history-space");
+      this.space.setAttribute("role", "presentation");
+      this.empty = add(this.space, "div", "dv-dim", "No steps yet.");
+    }
+
+    listen() {
+      this.follower = new DFlashViz.Follower(this.box, () => this.scrolled());
+      this.box.addEventListener("click", (event) => this.clicked(event));
+      this.box.addEventListener("keydown", (event) => this.key(event));
+    }
+
+    setFollowText(text) {
+      setText(this.follow, text);
+    }
+
+    draw(lane) {
+      this.lane = lane;
+      const count = lane.steps.length;
+      if (!count) return;
+      this.empty.remove();
+      setAttribute(this.box, "role", "listbox");
+      this.space.style.height = count * this.rowHeight + "px";
+      if (this.selected === null) this.follower.toEnd();
+      this.drawRows();
+    }
+
+    visibleRange() {
+      const first = Math.floor(this.box.scrollTop / this.rowHeight) - OVERSCAN;
+      const shown = Math.ceil(this.box.clientHeight / this.rowHeight) + 2 * OVERSCAN;
+      const last = Math.min(this.lane.steps.length, Math.max(0, first) + shown);
+      return [Math.max(0, Math.min(first, last - 1)), last];
+    }
+
+    drawRows() {
+      const [from, to] = this.visibleRange();
+      for (const [at, row] of this.rows) if (at < from || at >= to) this.removeRow(at, row);
+      for (let at = from; at < to; at += 1) if (!this.rows.has(at)) this.addRow(at);
+      for (const [at, row] of this.rows) this.markRow(at, row);
+    }
+
+    removeRow(at, row) {
+      row.remove();
+      this.rows.delete(at);
+    }
+
+    addRow(at) {
+      const step = this.lane.steps[at];
+      const row = add(this.space, "div", "dv-row");
+      row.id = this.id + "-" + at;
+      row.setAttribute("role", "option");
+      row.setAttribute("aria-label", label(step));
+      row.setAttribute("aria-posinset", at + 1);
+      row.style.height = this.rowHeight + "px";
+      row.style.transform = "translateY(" + at * this.rowHeight + "px)";
+      add(row, "span", "dv-row-index", String(step.index));
+      const marks = add(row, "span", "dv-row-marks");
+      if (step.drafted.length) markRuns(step).forEach((run) => marks.appendChild(markNode(run)));
+      else marks.textContent = step.prefill ? "prefill" : "no draft";
+      add(row, "span", "dv-row-time", milliseconds(step.end - step.start));
+      this.rows.set(at, row);
+    }
+
+    markRow(at, row) {
+      setAttribute(row, "aria-setsize", this.lane.steps.length);
+      setAttribute(row, "aria-selected", at === this.selected);
+    }
+
+    scrolled() {
+      if (!this.lane) return;
+      this.drawRows();
+      this.showFollow();
+    }
+
+    // By place and not by target: rows may be exchanged between press and release.
+    clicked(event) {
+      const top = this.box.getBoundingClientRect().top + this.box.clientTop;
+      const at = Math.floor((event.clientY - top + this.box.scrollTop) / this.rowHeight);
+      if (this.lane && at < this.lane.steps.length) this.select(at);
+    }
+
+    key(event) {
+      if (!this.lane || event.altKey || event.ctrlKey || event.metaKey) return;
+      const last = this.lane.steps.length - 1;
+      const now = this.selected === null ? last + 1 : this.selected;
+      const page = Math.max(1, Math.floor(this.box.clientHeight / this.rowHeight) - 1);
+      const target = {
+        ArrowUp: now - 1, ArrowDown: now + 1, PageUp: now - page, PageDown: now + page, Home: 0, End: last,
+      }[event.key];
+      if (target === undefined) return;
+      event.preventDefault();
+      this.select(Math.max(0, Math.min(last, target)));
+    }
+
+    select(at) {
+      this.selected = at;
+      this.reveal(at);
+      this.drawRows();
+      this.box.setAttribute("aria-activedescendant", this.id + "-" + at);
+      this.showFollow();
+      this.onSelect(at);
+    }
+
+    reveal(at) {
+      const top = at * this.rowHeight;
+      const bottom = top + this.rowHeight;
+      if (top < this.box.scrollTop) this.box.scrollTop = top;
+      else if (bottom > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = bottom - this.box.clientHeight;
+    }
+
+    backToLive() {
+      const hadFocus = document.activeElement === this.follow;
+      this.selected = null;
+      this.follower.atEnd = true;
+      this.box.removeAttribute("aria-activedescendant");
+      this.follower.toEnd();
+      if (this.lane) this.drawRows();
+      this.showFollow();
+      if (hadFocus) this.box.focus({ preventScroll: true }); // the button is about to go
+      this.onSelect(null);
+    }
+
+    // Its place stays reserved, so that nothing moves when it comes.
+    showFollow() {
+      this.follow.style.visibility = this.selected === null && this.follower.atEnd ? "hidden" : "visible";
+    }
+  }
+
+  DFlashViz.History = History;
+})();

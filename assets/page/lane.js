@@ -1,0 +1,181 @@
+// The data of one lane, and pure functions from it to cells and words.
+(function () {
+  "use strict";
+  const DFlashViz = window.DFlashViz;
+  const { MARKS, plural, tokens } = DFlashViz;
+  const CONTEXT = 3; // a UTF-8 character has at most four bytes: three neighbours can share it
+
+  const STEP_DEFAULTS = {
+    draft_s: 0, verify_s: 0, drafted: [], emitted: [], num_accepted: 0, last: null, prefill: false, batch_size: 1,
+  };
+
+  class Lane {
+    constructor(name) {
+      this.name = name;
+      this.header = null;
+      this.steps = [];
+      this.output = []; // the answer's token ids
+      this.bytes = new Map();
+      this.figures = [];
+      this.end = null;
+    }
+
+    setHeader(header) {
+      this.header = header;
+      this.learn(header.tokens);
+    }
+
+    learn(texts) {
+      for (const id of Object.keys(texts || {})) this.bytes.set(Number(id), tokens.fromLatin1(texts[id]));
+    }
+
+    addStep(line) {
+      const step = Object.assign({}, STEP_DEFAULTS, line);
+      step.drafted = step.drafted.filter((id) => id >= 0); // -1 is a placeholder, no token
+      step.from = this.output.length;
+      this.learn(step.tokens);
+      this.output.push(...step.emitted);
+      this.steps.push(step);
+    }
+
+    // Ids nobody told the bytes of still get a text of their own.
+    tokenBytes(id) {
+      return this.bytes.get(id) || new TextEncoder().encode("⟨#" + id + "⟩");
+    }
+
+    segments(ids) {
+      return tokens.pieces(ids.map((id) => this.tokenBytes(id)));
+    }
+
+    get fingerprint() {
+      return (this.header && this.header.fingerprint) || {};
+    }
+
+    get method() {
+      return this.fingerprint.method || this.name;
+    }
+
+    get numSpeculative() {
+      return this.fingerprint.num_speculative_tokens || 0;
+    }
+  }
+
+  function cell(kind, id, segments, position, extra) {
+    return Object.assign({ kind, sign: MARKS[kind].sign, id, segments, position }, extra);
+  }
+
+  // The tokens around a step as they went into the answer; `at(i)` counts from the step's first emitted token.
+  function answerPath(lane, step) {
+    const from = Math.max(0, step.from - 1 - CONTEXT);
+    const segments = lane.segments(lane.output.slice(from, step.from + step.emitted.length + CONTEXT));
+    return (i) => segments[step.from + i - from];
+  }
+
+  // The same with the drafted tokens in place of the emitted ones.
+  function draftPath(lane, step) {
+    const from = Math.max(0, step.from - 1 - CONTEXT);
+    const segments = lane.segments(lane.output.slice(from, step.from).concat(step.drafted));
+    return (i) => segments[step.from + i - from];
+  }
+
+  function draftedKind(step, i) {
+    if (i < step.num_accepted) return "accepted";
+    return i === step.num_accepted ? "rejected" : "discarded";
+  }
+
+  // An accepted token's character may be finished by the target's token or by the draft: prefer what happened.
+  function draftedCell(step, i, inAnswer, inDraft) {
+    const kind = draftedKind(step, i);
+    const emitted = i < Math.min(step.num_accepted, step.emitted.length);
+    const real = emitted ? inAnswer(i) : null;
+    const segments = real && tokens.isWhole(real) ? real : inDraft(i);
+    return cell(kind, step.drafted[i], segments, String(i + 1), { cut: kind === "accepted" && !emitted });
+  }
+
+  function hasOwnToken(step) {
+    return step.last !== null && step.emitted.length > 0;
+  }
+
+  function draftCells(lane, step) {
+    const inAnswer = answerPath(lane, step);
+    const inDraft = draftPath(lane, step);
+    const cells = [];
+    if (step.from > 0) cells.push(cell("anchor", lane.output[step.from - 1], inAnswer(-1), "0"));
+    step.drafted.forEach((id, i) => cells.push(draftedCell(step, i, inAnswer, inDraft)));
+    if (hasOwnToken(step)) {
+      const at = step.emitted.length - 1;
+      cells.push(cell(step.last, step.emitted[at], inAnswer(at), "→ " + (step.num_accepted + 1)));
+    }
+    return cells;
+  }
+
+  // What the block of the step at index `at` shows, in order.
+  function cells(lane, at) {
+    const step = lane.steps[at];
+    if (step.drafted.length) return draftCells(lane, step);
+    const inAnswer = answerPath(lane, step);
+    return step.emitted.map((id, i) => cell("plain", id, inAnswer(i), String(i + 1)));
+  }
+
+  function segmentsText(segments) {
+    return segments.map((segment) => segment.text).join("");
+  }
+
+  function quoted(lane, step, i) {
+    return "“" + tokens.visible(segmentsText(answerPath(lane, step)(i))).replace(/␣/g, " ") + "”";
+  }
+
+  function undraftedCaption(lane, step) {
+    if (!step.emitted.length) return step.prefill ? "read the prompt." : "nothing drafted, nothing emitted.";
+    const token = quoted(lane, step, step.emitted.length - 1);
+    return step.prefill
+      ? "prefill: the target read the prompt and emitted the first token " + token + "."
+      : "no draft; the target emitted " + token + ".";
+  }
+
+  function ending(lane, step) {
+    if (!hasOwnToken(step)) {
+      return "; a stop condition cut the step after " + plural(step.emitted.length, "emitted token") + ".";
+    }
+    const token = MARKS[step.last].sign + " " + quoted(lane, step, step.emitted.length - 1);
+    if (step.last === "bonus") return ", then " + token + ", the bonus token from the target.";
+    const discarded = Math.max(0, step.drafted.length - step.num_accepted - 1);
+    return ", then " + token.trim() + " from the target; " + discarded + " discarded.";
+  }
+
+  // DFlash drafts its whole block in one forward pass; the other methods do not, so only it says so.
+  function caption(lane, at) {
+    const step = lane.steps[at];
+    const start = "Step " + step.index + ": ";
+    if (!step.drafted.length) return start + undraftedCaption(lane, step);
+    const all = step.num_accepted === step.drafted.length;
+    const how = lane.method === "dflash" ? " in one pass, " : ", ";
+    const accepted = (all ? "all " : "") + step.num_accepted + " accepted";
+    return start + "drafted " + step.drafted.length + how + accepted + ending(lane, step);
+  }
+
+  function announcement(step) {
+    if (!step.drafted.length) return "step " + step.index + ": " + (step.prefill ? "prefill" : "no draft");
+    return "step " + step.index + ": " + step.num_accepted + " of " + step.drafted.length + " accepted";
+  }
+
+  // The origin of each emitted token of a step, in order.
+  function origins(step) {
+    const last = hasOwnToken(step) ? step.emitted.length - 1 : -1;
+    return step.emitted.map((id, i) => (i === last ? step.last : step.drafted.length ? "accepted" : "plain"));
+  }
+
+  // A step as runs of equal marks, for the small rows of the history: [["accepted", 4], ["rejected", 1], ...].
+  function markRuns(step) {
+    const rejected = step.num_accepted < step.drafted.length ? 1 : 0;
+    const runs = [
+      ["accepted", step.num_accepted],
+      ["rejected", rejected],
+      ["discarded", step.drafted.length - step.num_accepted - rejected],
+    ];
+    if (hasOwnToken(step) && step.last !== "plain") runs.push([step.last, 1]);
+    return runs.filter((run) => run[1] > 0);
+  }
+
+  Object.assign(DFlashViz, { Lane, cells, caption, announcement, origins, markRuns, segmentsText });
+})();
