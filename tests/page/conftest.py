@@ -133,6 +133,12 @@ def script_order() -> list[Path]:
 
 
 @pytest.fixture(scope="session")
+def scripts():
+    """The page's scripts in order, page.js last."""
+    return script_order()
+
+
+@pytest.fixture(scope="session")
 def chromium():
     """One browser for all tests of this folder."""
     api = pytest.importorskip("playwright.sync_api")
