@@ -19,11 +19,6 @@ DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
 
-def pytest_configure(config):
-    """Register the marker here too, so that this folder's tests run by themselves."""
-    config.addinivalue_line("markers", "browser: needs a chromium browser")
-
-
 class Document:
     """Builds a document line by line; tokens are given as bytes or text and get ids on the way."""
 
@@ -175,7 +170,8 @@ def open_page(chromium):
         page.set_content(
             "<!doctype html><html lang=en><head><title>page</title>"
             "<meta name=viewport content='width=device-width,initial-scale=1'></head>"
-            f"<body style='margin:0' class='{'dark' if dark else ''}'><main><div class=dv-root></div></main></body></html>"
+            f"<body style='margin:0' class='{'dark' if dark else ''}'>"
+            "<main><div class=dv-root></div></main></body></html>"
         )
         page.add_style_tag(path=ASSETS / "page.css")
         for script in [*([plotly_script()] if plotly else []), *script_order()]:

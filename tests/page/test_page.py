@@ -34,9 +34,11 @@ def sentence(words: list[str], kind: str, sign: str) -> list[tuple[str, str, str
     return [(kind, sign, word.replace(" ", "␣")) for word in words]
 
 
-def test_empty_state_in_words(open_page, feed):
+def test_empty_state_in_words(open_page):
     page = open_page()
-    assert page.locator(".dv-empty-state").inner_text() == "Ask something: every drafted block will appear here."
+    assert (
+        page.locator(".dv-empty-state").inner_text() == "Ask something: every drafted block will appear here."
+    )
 
 
 def test_step_with_rejection(open_page, feed, make_document):
@@ -45,7 +47,10 @@ def test_step_with_rejection(open_page, feed, make_document):
     expected = [("anchor", "⚓", "The"), *sentence(WORDS[:4], "accepted", "✓")]
     expected += [("rejected", "✗", "␣e"), *sentence(WORDS[5:], "discarded", "·"), ("recovered", "↻", "␣even")]
     assert cells(page) == expected
-    assert caption(page) == "Step 1: drafted 7 in one pass, 4 accepted, then ↻ “ even” from the target; 2 discarded."
+    assert (
+        caption(page)
+        == "Step 1: drafted 7 in one pass, 4 accepted, then ↻ “ even” from the target; 2 discarded."
+    )
     assert [cell["position"] for cell in page.evaluate(CELLS)] == [*"01234567", "→ 5"]
     assert answer(page) == "The a b c d even"
 
@@ -55,7 +60,10 @@ def test_full_block(open_page, feed, make_document):
     feed(page, make_document().header().prefill().block(WORDS, 7, " more"))
     assert [kind for kind, _, _ in cells(page)] == ["anchor", *["accepted"] * 7, "bonus"]
     assert cells(page)[-1] == ("bonus", "★", "␣more")
-    assert caption(page) == "Step 1: drafted 7 in one pass, all 7 accepted, then ★ “ more”, the bonus token from the target."
+    assert (
+        caption(page)
+        == "Step 1: drafted 7 in one pass, all 7 accepted, then ★ “ more”, the bonus token from the target."
+    )
 
 
 def test_cut_step_says_so(open_page, feed, make_document):
@@ -141,12 +149,17 @@ def test_hostile_text_is_text(open_page, feed, make_document):
     document = make_document(prompt=hostile, title=hostile, note=hostile).header().prefill(hostile)
     document.block([hostile, *WORDS[:6]], 1, hostile).add("problem", message=hostile, action=hostile)
     document.add("engine", state="failed", message=hostile, progress=None)
-    document.add("figures", lane="dflash", figures=[{"key": "x", "label": hostile, "value": hostile, "definition": hostile}])
+    document.add(
+        "figures",
+        lane="dflash",
+        figures=[{"key": "x", "label": hostile, "value": hostile, "definition": hostile}],
+    )
     feed(page, document.end(agrees=False, message=hostile, error=hostile))
     page.locator(".dv-figure").click()
     assert answer(page) == hostile * 3
     assert page.locator(".dv-root img, .dv-root script").count() == 0
-    assert page.evaluate("window.hacked === undefined") and not page.problems
+    assert page.evaluate("window.hacked === undefined")
+    assert not page.problems
 
 
 def long_document(make_document, steps: int):
@@ -190,7 +203,8 @@ def test_another_document_starts_over(open_page, feed, make_document):
     assert answer(page) == "Now"
     assert page.locator(".dv-run-title").inner_text() == "second"
     feed(page, "")
-    assert page.locator(".dv-empty-state").is_visible() and page.locator(".dv-card").count() == 0
+    assert page.locator(".dv-empty-state").is_visible()
+    assert page.locator(".dv-card").count() == 0
 
 
 def test_definitions_open_and_close(open_page, feed, make_document):
@@ -202,7 +216,8 @@ def test_definitions_open_and_close(open_page, feed, make_document):
     assert figure.get_attribute("aria-expanded") == "true"
     assert figure.get_attribute("aria-describedby") == tip.get_attribute("id")
     page.keyboard.press("Escape")
-    assert tip.is_hidden() and figure.get_attribute("aria-expanded") == "false"
+    assert tip.is_hidden()
+    assert figure.get_attribute("aria-expanded") == "false"
     figure.focus()
     for key in ("Enter", "?"):
         page.keyboard.press(key)
@@ -219,7 +234,8 @@ def test_definition_by_hover_stays_inside_the_window(open_page, feed, make_docum
     feed(page, make_document().header().prefill().figures())
     page.locator(".dv-figure").last.hover()
     box = page.locator(".dv-popover").bounding_box()
-    assert box["x"] >= 0 and box["x"] + box["width"] <= 1280
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 1280
 
 
 def test_figures_update_in_place(open_page, feed, make_document):
@@ -243,7 +259,8 @@ def test_steps_by_keyboard(open_page, feed, make_document):
     page.locator(".dv-history").focus()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowUp")
-    assert caption(page).startswith("Step 5:") and page.locator(".dv-block-label").inner_text() == "Selected step"
+    assert caption(page).startswith("Step 5:")
+    assert page.locator(".dv-block-label").inner_text() == "Selected step"
     active = page.locator(".dv-history").get_attribute("aria-activedescendant")
     assert page.locator(f"#{active}").get_attribute("aria-selected") == "true"
     page.keyboard.press("Home")
@@ -320,13 +337,17 @@ def test_check_in_words(open_page, feed, make_document, agrees):
 
 def test_engine_states_and_problems(open_page, feed, make_document):
     page = open_page()
-    document = make_document().add("engine", state="loading", message="weights", progress=0.6, seconds_left=42)
+    document = make_document().add(
+        "engine", state="loading", message="weights", progress=0.6, seconds_left=42
+    )
     feed(page, document)
     bar = page.get_by_role("progressbar")
     assert bar.get_attribute("aria-valuenow") == "60"
     assert "engine loading" in page.locator(".dv-engine").inner_text()
     assert "about 42 s left" in page.locator(".dv-engine").inner_text()
-    document.add("engine", state="failed", message="", progress=None).add("problem", message="No memory.", action="Free some.")
+    document.add("engine", state="failed", message="", progress=None).add(
+        "problem", message="No memory.", action="Free some."
+    )
     feed(page, document)
     assert page.get_by_role("alert").inner_text() == "⚠ No memory. Free some."
     assert page.get_by_role("progressbar").count() == 0
@@ -350,7 +371,9 @@ def test_a_card_for_each_lane_in_order(open_page, feed, make_document):
 @pytest.mark.parametrize("phone", [True, False])
 def test_nothing_overflows_the_page(open_page, feed, make_document, phone):
     page = open_page(phone=phone)
-    document = make_document(k=15, prompt="x" * 500, title="y" * 200, note="z" * 300).header().prefill("w" * 300)
+    document = (
+        make_document(k=15, prompt="x" * 500, title="y" * 200, note="z" * 300).header().prefill("w" * 300)
+    )
     document.block([*WORDS, *WORDS, "v" * 90], 9, "u" * 200).figures("123456789.00").end(message="m" * 300)
     feed(page, document)
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
@@ -375,7 +398,8 @@ CONTRAST = """() => {
   const found = [];
   while (walker.nextNode()) {
     const node = walker.currentNode.parentElement;
-    if (walker.currentNode.data.trim() && !node.closest('.dv-plot')) found.push([node.className, ratio(node)]);
+    const drawn = walker.currentNode.data.trim() && !node.closest('.dv-plot');
+    if (drawn) found.push([node.className, ratio(node)]);
   }
   return found;
 }"""
@@ -396,7 +420,9 @@ def test_contrast_of_every_text(open_page, feed, make_sample, dark):
 def test_live_region_speaks_in_words(open_page, feed, make_document):
     page = open_page()
     feed(page, make_document().header().prefill().block(WORDS, 5, " x"))
-    page.wait_for_function("document.querySelector('[aria-live]').textContent === 'step 1: 5 of 7 accepted'", timeout=3000)
+    page.wait_for_function(
+        "document.querySelector('[aria-live]').textContent === 'step 1: 5 of 7 accepted'", timeout=3000
+    )
 
 
 def test_marks_can_be_switched_off_and_copy_is_plain(open_page, feed, make_document):
@@ -404,9 +430,11 @@ def test_marks_can_be_switched_off_and_copy_is_plain(open_page, feed, make_docum
     feed(page, make_document().header().prefill().block(WORDS, 7, " x"))
     toggle = page.locator(".dv-toggle")
     toggle.click()
-    assert toggle.get_attribute("aria-pressed") == "false" and page.locator(".dv-answer.dv-marks").count() == 0
+    assert toggle.get_attribute("aria-pressed") == "false"
+    assert page.locator(".dv-answer.dv-marks").count() == 0
     copied = page.evaluate(
-        "() => { getSelection().selectAllChildren(document.querySelector('.dv-answer')); return getSelection().toString(); }"
+        "() => { getSelection().selectAllChildren(document.querySelector('.dv-answer'));"
+        " return getSelection().toString(); }"
     )
     assert copied == "The a b c d e f g x"
 
@@ -416,7 +444,10 @@ def test_chart_is_extended_and_never_made_again(open_page, feed, make_document):
     document = make_document().header().prefill().block(WORDS, 4, " x")
     feed(page, document)
     page.wait_for_selector(".dv-plot .main-svg")
-    page.evaluate("window.made = document.querySelector('.dv-plot .main-svg'); window.plot = document.querySelector('.dv-plot')")
+    page.evaluate(
+        "window.made = document.querySelector('.dv-plot .main-svg');"
+        "window.plot = document.querySelector('.dv-plot')"
+    )
     page.evaluate("Plotly.relayout(plot, {'xaxis.range': [0, 3]})")
     feed(page, document.block(WORDS, 7, " y"))
     page.wait_for_function("plot.data[0].x.length === 2")
@@ -432,7 +463,9 @@ def test_chart_is_extended_and_never_made_again(open_page, feed, make_document):
 def test_without_plotly_the_chart_says_so(open_page, feed, make_document):
     page = open_page()
     feed(page, make_document().header().prefill().block(WORDS, 4, " x"))
-    page.wait_for_function("/needs Plotly/.test(document.querySelector('.dv-chart').textContent)", timeout=3000)
+    page.wait_for_function(
+        "/needs Plotly/.test(document.querySelector('.dv-chart').textContent)", timeout=3000
+    )
 
 
 def test_destroy_leaves_nothing(open_page, feed, make_sample):
