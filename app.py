@@ -10,12 +10,10 @@ import signal
 import sys
 import threading
 
+from dflash_viz.bench.record import WELCOME
 from dflash_viz.lanes import Lane, LaneError, load_preset
 from dflash_viz.trace import read_trace
 from dflash_viz.ui import create_app, launch
-from dflash_viz.weights.resolver import ROOT
-
-RECORDED = ROOT / "assets" / "recorded" / "welcome.jsonl.gz"
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -38,7 +36,7 @@ def main(arguments: list[str]) -> int:
     except LaneError as error:
         print(error, file=sys.stderr)
         return 2
-    demo = create_app(lane, read_trace(RECORDED) if RECORDED.is_file() else None)
+    demo = create_app(lane, read_trace(WELCOME) if WELCOME.is_file() else None)
     try:
         url = launch(demo, options.host, options.port, block=False)
     except OSError:

@@ -29,7 +29,7 @@ class Probe:
         """
         if getattr(self, "rank", 0) != 0:
             return {}
-        runner: Any = self.model_runner  # type: ignore[attr-defined]
+        runner: Any = self.model_runner
         try:
             V1Adapter.check(runner)
         except HookUnsupportedError as error:

@@ -48,8 +48,8 @@ show();
 
 INTRO = (
     "A small **drafter** guesses a block of tokens in one pass; the **target** checks the whole block in "
-    "one pass and keeps the longest correct beginning. The text is the target's own; drafting only makes it faster. "
-    "Every block below is one real engine step."
+    "one pass and keeps the longest correct beginning. The text is the target's own; drafting only makes it "
+    "faster. Every block below is one real engine step."
 )
 
 WELCOME_NOTE = "A real run, recorded earlier. Ask something to see a live one."
@@ -139,7 +139,13 @@ class Page:
                 info="0: always the target's most probable token. Above: a draw, so texts differ.",
             )  # fmt: skip
             self.max_tokens = gr.Slider(
-                1, 1024, value=256, step=1, label="Max tokens", info="The answer ends after this many tokens."
+                1,
+                1024,
+                value=256,
+                step=1,
+                label="Max tokens",
+                elem_id="max-tokens",
+                info="The answer ends after this many tokens.",
             )
             self.seed = gr.Number(
                 value=None,

@@ -1,0 +1,1 @@
+"""Measuring: what `make bench` and `make record` run. Speed is measured here, never in a test."""

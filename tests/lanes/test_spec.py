@@ -1,0 +1,45 @@
+"""Preset files and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dflash_viz.lanes import LaneError, LaneSpec, load_preset
+from dflash_viz.lanes.server import _flags
+
+
+def test_the_shipped_preset_is_valid() -> None:
+    preset = load_preset("embedded-cpu")
+    dflash, plain = preset.lanes
+    assert dflash.method == "dflash"
+    assert dflash.num_speculative_tokens >= 4
+    assert plain.speculative_config(None) is None
+
+
+def test_speculative_config() -> None:
+    spec = LaneSpec("n", "ngram", num_speculative_tokens=5, speculative={"prompt_lookup_max": 4})
+    assert json.loads(spec.speculative_config(None) or "") == {
+        "method": "ngram",
+        "num_speculative_tokens": 5,
+        "prompt_lookup_max": 4,
+    }
+
+
+def test_flags() -> None:
+    options = {"dtype": "bfloat16", "enforce-eager": True, "absent": None, "off": False, "n": 8}
+    assert list(_flags(options)) == ["--dtype", "bfloat16", "--enforce-eager", "--n", "8"]
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(LaneError, match=r"no preset 'nope'.*embedded-cpu"):
+        load_preset("nope")
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("title: x\nlanes:\n  - name: a\n    methods: dflash\n")
+    with pytest.raises(LaneError, match="methods"):
+        load_preset(str(bad))
+    bad.write_text("title: [")
+    with pytest.raises(LaneError, match=r"bad\.yaml is not valid"):
+        load_preset(str(bad))
