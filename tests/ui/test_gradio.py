@@ -1,0 +1,41 @@
+"""What we rely on in gradio and could lose with an upgrade."""
+
+from __future__ import annotations
+
+import asyncio
+
+import gradio as gr
+
+from dflash_viz.ui.page import PLOTLY, create_app, head, page_script
+
+
+def test_the_queues_polling_interval_can_be_set() -> None:
+    with gr.Blocks() as demo:
+        pass
+    demo.queue()
+    assert demo._queue.sleep_when_free == 0.001
+
+
+def test_scripts_are_whole_and_in_order() -> None:
+    script = page_script()
+    assert script.index("DFlashViz.Card") < script.rindex("class View")
+    assert "</script" not in script
+    assert head().count("<script") == 2
+    assert PLOTLY.is_file()
+
+
+def test_the_chat_endpoint_has_a_name() -> None:
+    names = {e["api_name"] for e in create_app(None, None).config["dependencies"]}
+    assert "chat" in names
+
+
+def test_without_an_engine_a_question_gets_an_answer_in_words() -> None:
+    from dflash_viz.ui.page import Page
+
+    page = Page(None, None)
+    page.build()
+
+    async def first() -> dict[object, object]:
+        return await anext(page.ask("Hi", [], 0.0, 10, None, gr.Request(session_hash="s")))
+
+    assert "shows recorded runs only" in str(list(asyncio.run(first()).values())[0])
