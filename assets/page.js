@@ -17,6 +17,8 @@
   "use strict";
   const DFlashViz = window.DFlashViz;
   const { add, setText } = DFlashViz;
+  const WIDE = 680;
+  const NARROW = 480;
   const ANNOUNCE_EVERY_MS = 2000;
   const EMPTY = "Ask something: every drafted block will appear here.";
   const WAITING = "Asked. The first block appears as soon as the engine has read the prompt.";
@@ -36,6 +38,7 @@
       this.live.setAttribute("aria-live", "polite");
       this.popover = new DFlashViz.Popover(root);
       this.watchTheme();
+      this.watchWidth();
       this.clear();
     }
 
@@ -53,6 +56,17 @@
       for (const node of [document.body, document.documentElement]) {
         this.observer.observe(node, { attributes: true, attributeFilter: ["class"] });
       }
+    }
+
+    // What fits beside each other depends on the column this stands in, not on the window.
+    watchWidth() {
+      const measure = () => {
+        const width = this.root.clientWidth;
+        this.root.dataset.width = width >= WIDE ? "wide" : width <= NARROW ? "narrow" : "medium";
+      };
+      this.sizes = new ResizeObserver(measure);
+      this.sizes.observe(this.root);
+      measure();
     }
 
     feed(value) {
@@ -187,6 +201,7 @@
       cancelAnimationFrame(this.frame);
       clearTimeout(this.announceTimer);
       this.observer.disconnect();
+      this.sizes.disconnect();
       this.clearCards();
       this.popover.destroy();
       this.root.replaceChildren();

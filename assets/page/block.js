@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add, el, setText, milliseconds, tokens } = DFlashViz;
+  const { add, el, setText, setAttribute, milliseconds, tokens } = DFlashViz;
   const OWN_TOKEN_SLOTS = 2; // anchor and the target's token
 
   const MEANING = {
@@ -49,7 +49,7 @@
     constructor(parent) {
       this.label = add(parent, "div", "dv-block-label");
       this.row = add(parent, "div", "dv-block");
-      this.row.setAttribute("role", "list");
+      this.row.setAttribute("role", "group"); // a list once it has items
       this.row.setAttribute("aria-label", "Draft block");
       this.row.tabIndex = 0; // a long block scrolls in its own box
       this.caption = add(parent, "div", "dv-caption");
@@ -73,6 +73,7 @@
 
     draw(lane, at, selected) {
       const step = lane.steps[at];
+      setAttribute(this.row, "role", "list");
       setText(this.label, selected ? "Selected step" : "Latest step");
       this.row.classList.toggle("dv-selected", selected);
       this.fill(DFlashViz.cells(lane, at).map(cellNode));

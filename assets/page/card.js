@@ -44,7 +44,7 @@
       const style = laneStyle(this.lane.name);
       const heading = add(row, "div", "dv-lane-name");
       heading.setAttribute("role", "heading");
-      heading.setAttribute("aria-level", "3");
+      heading.setAttribute("aria-level", "2");
       add(heading, "span", "dv-lane-sign", style.sign).setAttribute("aria-hidden", "true");
       heading.append(" " + style.name);
       this.facts = add(row, "div", "dv-facts");
@@ -52,7 +52,7 @@
     }
 
     buildColumns() {
-      const columns = add(this.node, "div", "dv-columns");
+      const columns = add(this.node, "div", "dv-halves");
       const left = add(columns, "div", "dv-column");
       this.history = new DFlashViz.History(left, (at) => this.select(at));
       const right = add(columns, "div", "dv-column");

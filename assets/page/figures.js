@@ -106,6 +106,7 @@
       this.node = add(parent, "div", "dv-figures");
       this.node.setAttribute("role", "group");
       this.node.setAttribute("aria-label", "Figures");
+      this.node.addEventListener("scroll", () => popover.hide(), { passive: true }); // it would stay behind
       this.popover = popover;
       this.byKey = new Map();
     }
@@ -119,7 +120,7 @@
       node.type = "button";
       node.setAttribute("aria-expanded", "false");
       const entry = {
-        node, definition: "",
+        node, definition: "", length: 0,
         label: add(node, "span", "dv-figure-label"),
       };
       const line = add(node, "span", "dv-figure-line");
@@ -143,8 +144,17 @@
     update(entry, figure) {
       entry.definition = figure.definition || "No definition was given for this figure.";
       setText(entry.label, figure.label || figure.key);
-      setText(entry.value, figure.value === undefined || figure.value === null ? "–" : String(figure.value));
+      const value = figure.value === undefined || figure.value === null ? "–" : String(figure.value);
+      setText(entry.value, value);
+      this.reserve(entry, value.length);
       setText(entry.unit, figure.unit || "");
+    }
+
+    // The room a value once took stays its own, so that the row does not shift to and fro.
+    reserve(entry, length) {
+      if (length <= entry.length) return;
+      entry.length = length;
+      entry.value.style.minWidth = length + "ch";
     }
 
     // The `?` key: the definition of the focused figure, else of the first one.

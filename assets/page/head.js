@@ -26,11 +26,11 @@
 
   class Engine {
     constructor(parent) {
-      this.node = add(parent, "div", "dv-engine");
+      this.node = add(parent, "div", "dv-run-engine");
       this.chip = add(this.node, "span", "dv-chip", "engine: no news yet");
-      this.words = add(this.node, "span", "dv-engine-words");
-      this.bar = add(this.node, "div", "dv-progress");
-      this.fill = add(this.bar, "div", "dv-progress-fill");
+      this.words = add(this.node, "span", "dv-run-engine-words");
+      this.bar = add(this.node, "div", "dv-run-bar");
+      this.fill = add(this.bar, "div", "dv-run-bar-fill");
       this.node.hidden = true;
     }
 

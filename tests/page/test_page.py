@@ -343,8 +343,8 @@ def test_engine_states_and_problems(open_page, feed, make_document):
     feed(page, document)
     bar = page.get_by_role("progressbar")
     assert bar.get_attribute("aria-valuenow") == "60"
-    assert "engine loading" in page.locator(".dv-engine").inner_text()
-    assert "about 42 s left" in page.locator(".dv-engine").inner_text()
+    assert "engine loading" in page.locator(".dv-run-engine").inner_text()
+    assert "about 42 s left" in page.locator(".dv-run-engine").inner_text()
     document.add("engine", state="failed", message="", progress=None).add(
         "problem", message="No memory.", action="Free some."
     )
@@ -480,3 +480,41 @@ def test_every_script_is_in_the_stated_order(scripts):
     assets = scripts[-1].parent
     assert set(scripts) == {*(assets / "page").glob("*.js"), assets / "page.js"}
     assert not re.search(r"https?://", "".join(path.read_text() for path in scripts)), "nothing is fetched"
+
+
+HOST = """() => {
+  const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+  document.head.querySelectorAll('style').forEach((node) => node.remove());
+  const style = document.createElement('style');
+  style.textContent = rules.map((rule) => rule.cssText).join('\\n') + `
+    :root { --body-text-color: #1f2937 } .dark { --body-text-color: #f4f4f5 }
+    .host .prose * { color: var(--body-text-color) }
+    .host .prose :last-child { margin-bottom: 0 !important }`;
+  document.head.append(style);
+  document.body.classList.add('host');
+  document.querySelector('main').className = 'prose';
+}"""
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_the_look_survives_a_host_that_rewrites_styles(open_page, feed, make_sample, dark):
+    page = open_page(dark=dark)
+    page.evaluate(HOST)
+    feed(page, make_sample())
+    assert not [(name, ratio) for name, ratio in page.evaluate(CONTRAST) if ratio < 4.5]
+    sides = "['Top', 'Right', 'Bottom', 'Left'].map((side) => style['border' + side + 'Width'])"
+    widths = page.evaluate(
+        f"() => {{ const style = getComputedStyle(document.querySelector('.dv-card')); return {sides} }}"
+    )
+    assert widths == ["1px"] * 4
+
+
+def test_width_of_the_column_decides(open_page, feed, make_sample):
+    page = open_page()
+    feed(page, make_sample())
+    side_by_side = (
+        "getComputedStyle(document.querySelector('.dv-halves')).gridTemplateColumns.split(' ').length"
+    )
+    assert page.evaluate(side_by_side) == 2
+    page.evaluate("document.querySelector('main').style.width = '500px'")
+    page.wait_for_function(f"{side_by_side} === 1")
