@@ -38,4 +38,4 @@ def test_without_an_engine_a_question_gets_an_answer_in_words() -> None:
     async def first() -> dict[object, object]:
         return await anext(page.ask("Hi", [], 0.0, 10, None, gr.Request(session_hash="s")))
 
-    assert "shows recorded runs only" in str(list(asyncio.run(first()).values())[0])
+    assert "shows recorded runs only" in str(next(iter(asyncio.run(first()).values())))
