@@ -81,10 +81,17 @@
       if (rest && this.spans.length) this.spans[this.spans.length - 1].node.append(rest);
     }
 
+    // Scrolls this box alone, never the page.
+    reveal() {
+      if (this.chosen.length) this.follower.scrollTo(this.chosen[0].offsetTop - this.box.clientHeight / 3);
+      else this.follower.backToEnd();
+    }
+
     highlight(at) {
       this.chosen.forEach((node) => node.classList.remove("dv-chosen"));
       this.chosen = at === null ? [] : this.spans.filter((span) => span.at === at).map((span) => span.node);
       this.chosen.forEach((node) => node.classList.add("dv-chosen"));
+      this.reveal();
     }
   }
 

@@ -3,6 +3,7 @@
   "use strict";
   const DFlashViz = window.DFlashViz;
   const { add, el, setText, setAttribute, milliseconds, tokens } = DFlashViz;
+  const MAY_SCROLL = 20; // more slots than this can be higher than the block's box
   const OWN_TOKEN_SLOTS = 2; // anchor and the target's token
 
   const MEANING = {
@@ -51,7 +52,6 @@
       this.row = add(parent, "div", "dv-block");
       this.row.setAttribute("role", "group"); // a list once it has items
       this.row.setAttribute("aria-label", "Draft block");
-      this.row.tabIndex = 0; // a long block scrolls in its own box
       this.caption = add(parent, "div", "dv-caption");
       this.time = new TimeBar(parent);
       this.reserve(0);
@@ -63,6 +63,7 @@
     reserve(drafted) {
       this.slots = drafted + OWN_TOKEN_SLOTS;
       this.row.style.setProperty("--dv-slots", this.slots);
+      if (this.slots > MAY_SCROLL) this.row.tabIndex = 0; // then the keyboard must reach it
       if (!this.row.children.length) this.fill([]);
     }
 

@@ -97,6 +97,16 @@
       if (this.atEnd) this.box.scrollTop = this.box.scrollHeight;
     }
 
+    scrollTo(top) {
+      this.atEnd = false;
+      this.box.scrollTop = top;
+    }
+
+    backToEnd() {
+      this.atEnd = true;
+      this.toEnd();
+    }
+
     resized() {
       this.settled = performance.now() + SETTLE_MS;
       this.toEnd();

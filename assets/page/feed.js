@@ -47,12 +47,25 @@
       this.speed = 1;
       this.playing = true;
       this.laneClocks = new Map();
+      this.announced = new Set(); // lanes whose figures have been laid out
     }
 
     push(line) {
       if (this.finished) this.playing = true; // it only stopped for want of lines
       if (line.type === "step") this.laneClocks.set(line.lane, line.end || 0);
       const due = line.lane === undefined ? 0 : this.laneClocks.get(line.lane) || 0;
+      if (line.type === "figures" && !this.announced.has(line.lane)) this.announceFigures(line);
+      this.insert(due, line);
+    }
+
+    // The figures have their places from the start, so that nothing moves when their values come.
+    announceFigures(line) {
+      this.announced.add(line.lane);
+      const figures = (line.figures || []).map((figure) => Object.assign({}, figure, { value: null }));
+      this.insert(0, Object.assign({}, line, { figures }));
+    }
+
+    insert(due, line) {
       let at = this.items.length;
       while (at > this.next && this.items[at - 1].due > due) at -= 1;
       this.items.splice(at, 0, { due, line });

@@ -148,16 +148,15 @@
     reveal(at) {
       const top = at * this.rowHeight;
       const bottom = top + this.rowHeight;
-      if (top < this.box.scrollTop) this.box.scrollTop = top;
-      else if (bottom > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = bottom - this.box.clientHeight;
+      const lowest = bottom - this.box.clientHeight;
+      this.follower.scrollTo(Math.min(top, Math.max(lowest, this.box.scrollTop)));
     }
 
     backToLive() {
       const hadFocus = document.activeElement === this.follow;
       this.selected = null;
-      this.follower.atEnd = true;
       this.box.removeAttribute("aria-activedescendant");
-      this.follower.toEnd();
+      this.follower.backToEnd();
       if (this.lane) this.drawRows();
       this.showFollow();
       if (hadFocus) this.box.focus({ preventScroll: true }); // the button is about to go

@@ -22,7 +22,8 @@ PHONE = {"width": 390, "height": 844}
 class Document:
     """Builds a document line by line; tokens are given as bytes or text and get ids on the way."""
 
-    def __init__(self, k: int = 7, lane: str = "dflash", **run):
+    def __init__(self, k: int = 7, lane: str = "dflash", pace: float = 0.05, **run):
+        self.pace = pace  # seconds a step
         self.k, self.lane, self.lines, self.ids, self.clock, self.index = k, lane, [], {}, 0.0, 0
         self.add("run", **{"origin": "live", "title": "A run", "prompt": "Count.", "play": False, **run})
 
@@ -51,7 +52,8 @@ class Document:
                 new[str(self.ids[token])] = token.decode("latin-1")
         return [self.ids[token] for token in raw], new
 
-    def _step(self, emitted, drafted=(), seconds=0.05, **fields) -> Document:
+    def _step(self, emitted, drafted=(), seconds=None, **fields) -> Document:
+        seconds = seconds or self.pace
         ids, new = self._ids([*drafted, *emitted])
         start, self.clock = self.clock, self.clock + seconds
         times = {"start": start, "end": self.clock, "verify_s": seconds * 0.7}
@@ -151,6 +153,18 @@ def plotly_script() -> Path:
     return Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 
+def document_html(dark: bool) -> str:
+    """The whole page in one text: loading file by file takes most of a test's time."""
+    style = (ASSETS / "page.css").read_text()
+    code = "\n".join(path.read_text() for path in script_order())
+    return (
+        "<!doctype html><html lang=en><head><title>page</title>"
+        "<meta name=viewport content='width=device-width,initial-scale=1'>"
+        f"<style>{style}</style></head><body style='margin:0' class='{'dark' if dark else ''}'>"
+        f"<main><div class=dv-root></div></main><script>{code}</script></body></html>"
+    )
+
+
 @pytest.fixture
 def open_page(chromium):
     """Opens a page with the view mounted: ``open_page(phone=True, dark=True, plotly=True)``."""
@@ -167,15 +181,9 @@ def open_page(chromium):
         page = context.new_page()
         page.problems = []
         page.on("pageerror", lambda error: page.problems.append(str(error)))
-        page.set_content(
-            "<!doctype html><html lang=en><head><title>page</title>"
-            "<meta name=viewport content='width=device-width,initial-scale=1'></head>"
-            f"<body style='margin:0' class='{'dark' if dark else ''}'>"
-            "<main><div class=dv-root></div></main></body></html>"
-        )
-        page.add_style_tag(path=ASSETS / "page.css")
-        for script in [*([plotly_script()] if plotly else []), *script_order()]:
-            page.add_script_tag(path=script)
+        page.set_content(document_html(dark))
+        if plotly:
+            page.add_script_tag(path=plotly_script())
         page.evaluate("window.view = DFlashViz.mount(document.querySelector('.dv-root'))")
         return page
 

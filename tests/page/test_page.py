@@ -171,19 +171,18 @@ def long_document(make_document, steps: int):
     return document
 
 
-def slices(text: str, count: int) -> list[str]:
-    cuts = sorted(random.Random(3).sample(range(1, len(text)), count - 1))
-    return [text[:cut] for cut in [*cuts, len(text)]]
+def cuts(text: str, count: int) -> list[int]:
+    return [*sorted(random.Random(3).sample(range(1, len(text)), count - 1)), len(text)]
 
 
 def test_skipped_values_lose_no_step(open_page, make_document):
     document = long_document(make_document, 2000)
     page = open_page()
     page.evaluate(
-        "async (values) => { for (const value of values) { view.feed(value); "
+        "async ([text, cuts]) => { for (const cut of cuts) { view.feed(text.slice(0, cut)); "
         "await new Promise((done) => requestAnimationFrame(done)); } "
         "await new Promise((done) => requestAnimationFrame(done)); }",
-        slices(document.text, 50),
+        [document.text, cuts(document.text, 50)],
     )
     lane = "view.cards.get('dflash').lane"
     assert page.evaluate(f"{lane}.steps.map((step) => step.index)") == list(range(2001))
@@ -300,17 +299,17 @@ def test_reading_above_the_end_is_not_disturbed(open_page, feed, make_document):
     assert page.locator(".dv-follow").is_visible()
 
 
-def test_recorded_playback_finishes(open_page, feed, make_sample):
+def test_recorded_playback_pauses_and_finishes(open_page, feed, make_sample):
     page = open_page()
-    feed(page, make_sample(origin="recorded", play=True))
+    feed(page, make_sample(origin="recorded", play=True, pace=0.5))
     assert page.locator(".dv-origin").inner_text() == "Recorded run, not live"
-    page.get_by_role("button", name="Speed 4 times").click()
     page.locator(".dv-play", has_text="Pause").click()
     steps = page.evaluate("view.cards.get('dflash').lane.steps.length")
     page.wait_for_timeout(100)
     assert page.evaluate("view.cards.get('dflash').lane.steps.length") == steps < 11
+    page.get_by_role("button", name="Speed 4 times").click()
     page.locator(".dv-play", has_text="Play").click()
-    page.locator(".dv-check-true").wait_for(timeout=3000)
+    page.locator(".dv-check-true").wait_for(timeout=9000)
     assert page.evaluate("view.cards.get('dflash').lane.steps.length") == 11
     assert page.locator(".dv-play").inner_text() == "Play"
     page.locator(".dv-restart").click()
@@ -518,3 +517,24 @@ def test_width_of_the_column_decides(open_page, feed, make_sample):
     assert page.evaluate(side_by_side) == 2
     page.evaluate("document.querySelector('main').style.width = '500px'")
     page.wait_for_function(f"{side_by_side} === 1")
+
+
+def test_playback_keeps_the_figures_place(open_page, feed, make_document):
+    page = open_page()
+    document = make_document(origin="recorded", play=True).header()
+    feed(page, document.prefill(seconds=5).figures())
+    assert page.locator(".dv-figure-value").all_inner_texts() == ["–"] * 3
+
+
+def test_selected_step_is_shown_in_the_answer(open_page, feed, make_document):
+    page = open_page()
+    feed(page, long_document(make_document, 150))
+    page.locator(".dv-history").focus()
+    page.keyboard.press("Home")
+    assert page.locator(".dv-chosen").all_inner_texts() == ["The"]
+    box = "document.querySelector('.dv-answer')"
+    assert page.evaluate(f"{box}.scrollTop") == 0
+    assert page.evaluate("scrollY") == 0
+    page.keyboard.press("Escape")
+    assert page.locator(".dv-chosen").count() == 0
+    assert page.evaluate(f"{box}.scrollTop + {box}.clientHeight >= {box}.scrollHeight - 8")
