@@ -61,10 +61,11 @@
 
     // Empty slots keep the height of a whole block, whatever a step brings.
     reserve(drafted) {
+      if (this.slots === drafted + OWN_TOKEN_SLOTS) return;
       this.slots = drafted + OWN_TOKEN_SLOTS;
       this.row.style.setProperty("--dv-slots", this.slots);
       if (this.slots > MAY_SCROLL) this.row.tabIndex = 0; // then the keyboard must reach it
-      if (!this.row.children.length) this.fill([]);
+      if (!this.drawn) this.fill([]);
     }
 
     fill(nodes) {
@@ -74,6 +75,7 @@
 
     draw(lane, at, selected) {
       const step = lane.steps[at];
+      this.drawn = true;
       setAttribute(this.row, "role", "list");
       setText(this.label, selected ? "Selected step" : "Latest step");
       this.row.classList.toggle("dv-selected", selected);

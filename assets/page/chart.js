@@ -34,6 +34,7 @@
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: 12, color: colour.text },
       uirevision: "keep", // what the reader zoomed to stays
+      showlegend: true,
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       xaxis: axis("step", colour, { autorangeoptions: { include: [0, FEWEST_STEPS] } }),
       yaxis: axis("acceptance length (tokens)", colour, top),
@@ -65,7 +66,7 @@
       add(parent, "div", "dv-heading", TITLE);
       add(parent, "div", "dv-dim", DEFINITION);
       this.box = add(parent, "div", "dv-chart");
-      this.message = add(this.box, "div", "dv-dim", "");
+      this.message = add(this.box, "div", "dv-dim", "No decode steps yet.");
       this.plot = add(this.box, "div", "dv-plot");
       this.observer = new ResizeObserver(() => this.resize());
       this.observer.observe(this.box);
@@ -77,16 +78,11 @@
     }
 
     make() {
-      if (this.made) return true;
-      if (!window.Plotly) {
-        this.message.textContent = "The chart needs Plotly, which this page could not load. All else works without it.";
-        return false;
-      }
+      if (this.made) return;
       this.message.remove();
       const config = { displayModeBar: false, displaylogo: false };
       window.Plotly.newPlot(this.plot, traces(this.plot, this.lane.name), layout(this.plot, this.lane.numSpeculative), config);
       this.made = true;
-      return true;
     }
 
     // Draws at most four times a second; what comes between waits for the next time.
@@ -96,7 +92,7 @@
       this.timer = setTimeout(() => {
         this.timer = null;
         this.lastDraw = performance.now();
-        if (this.make()) this.extend();
+        this.extend();
       }, wait);
     }
 
@@ -115,8 +111,13 @@
     }
 
     extend() {
+      if (!window.Plotly) {
+        this.message.textContent = "The chart needs Plotly, which this page could not load. All else works without it.";
+        return;
+      }
       const { x, y, mean } = this.take();
       if (!x.length) return;
+      this.make();
       window.Plotly.extendTraces(this.plot, { x: [x, x], y: [y, mean] }, [0, 1]);
       this.plot.setAttribute("role", "img");
       const running = mean[mean.length - 1].toFixed(2);

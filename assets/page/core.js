@@ -1,4 +1,4 @@
-// Shared by all page scripts: the namespace, element helpers, marks, lanes and number formats.
+// Shared by all page scripts: the namespace, element functions, marks, lanes and number formats.
 (function () {
   "use strict";
   const DFlashViz = (window.DFlashViz = window.DFlashViz || {});
