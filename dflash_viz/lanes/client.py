@@ -231,7 +231,7 @@ class LaneRun:
     def _absorb_chunk(self, chunk: _Chunk) -> list[Line]:
         lines: list[Line] = []
         if chunk.error is not None:
-            self._events.put_nowait(LaneError(chunk.error.message))
+            self._events.put_nowait(LaneError(f"The engine failed: {chunk.error.message}"))
         if chunk.prompt_token_ids is not None and self._assembler is None:
             lines.append(self._header(chunk.prompt_token_ids))
         if chunk.metrics is not None:

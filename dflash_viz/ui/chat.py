@@ -116,8 +116,7 @@ class _Drawing:
                 self.frame.answer += self.text.feed(line.emitted)
             elif isinstance(line, End):
                 self._end(line)
-        if self.steps:
-            self.frame.document += figures_line(self.steps, self.lane)
+        self.frame.document += figures_line(self.steps, self.lane)
 
     def _end(self, end: End) -> None:
         self.frame.answer = end.text

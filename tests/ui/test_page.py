@@ -32,7 +32,10 @@ def ask(page: Page, text: str) -> None:
     page.click("#send")
 
 
-def wait_for_end(page: Page) -> None:
+def ask_to_the_end(page: Page, text: str) -> None:
+    """Ask, and wait until the answer has ended."""
+    ask(page, text)
+    expect(page.locator(".dv-prompt")).to_contain_text(text, timeout=10_000)
     expect(page.locator("#send")).to_be_enabled(timeout=60_000)
     expect(page.locator(".dv-ending")).not_to_contain_text("being written")
 
@@ -70,7 +73,7 @@ def test_question_while_the_engine_starts_waits_and_is_answered(app: App, page: 
     ask(page, "Say hello in one word.")
     expect(page.locator(".dv-origin")).to_contain_text("Live", timeout=10_000)
     expect(page.locator(".dv-ending")).to_contain_text("tokens", timeout=READY_MS)
-    wait_for_end(page)
+    expect(page.locator("#send")).to_be_enabled()
 
 
 def test_blocks_arrive_while_the_engine_runs_then_stop(app: App, page: Page) -> None:
@@ -101,7 +104,7 @@ def test_finished_run_agrees_with_the_engine(app: App, page: Page) -> None:
     page.locator("#max-tokens input[type=number]").fill("40")
     ask(page, "Repeat after me: 안녕하세요 😀 and a tab")
     expect(page.locator(".dv-check")).to_contain_text("agree", timeout=60_000)
-    wait_for_end(page)
+    expect(page.locator("#send")).to_be_enabled()
     trace = last_trace(app)
     assert trace.end is not None
     assert trace.end.check.agrees is True
@@ -110,27 +113,27 @@ def test_finished_run_agrees_with_the_engine(app: App, page: Page) -> None:
     answer = page.locator(".dv-answer").evaluate("node => node.textContent")
     assert trace.end.text.strip() in answer
     expect(page.locator(".dv-step-number")).to_contain_text(f"step {len(trace.decode_steps)}")
+    # No step was dropped on the way: the chart holds the AL of each of them.
+    lengths = page.locator(".dv-plot").evaluate("node => Array.from(node.data[0].y)")
+    assert lengths == [step.num_accepted + 1 for step in trace.decode_steps]
 
 
 def test_a_second_turn_continues_and_clear_forgets(app: App, page: Page) -> None:
     open_ready(page, app)
     for text in ("My name is Ada.", "What did I say?"):
-        ask(page, text)
-        wait_for_end(page)
+        ask_to_the_end(page, text)
     messages = last_trace(app).header.messages
     assert [m.role for m in messages] == ["user", "assistant", "user"]
     page.click("#clear")
     expect(page.locator("#chat .user")).to_have_count(0)
-    ask(page, "Hello.")
-    wait_for_end(page)
+    ask_to_the_end(page, "Hello.")
     assert len(last_trace(app).header.messages) == 1
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_shows_as_text(app: App, page: Page, text: str) -> None:
     open_ready(page, app)
-    ask(page, f"Repeat exactly: {text}")
-    wait_for_end(page)
+    ask_to_the_end(page, f"Repeat exactly: {text}")
     expect(page.locator("#chat .user").last).to_contain_text(text)
     expect(page.locator(".dv-prompt")).to_contain_text(text)
     trace = last_trace(app)
@@ -221,8 +224,7 @@ def test_engine_killed_in_mid_answer(app: App, page: Page) -> None:
     assert trace.steps, "what had come was lost"
     page.click("#restart")
     expect(page.locator("#engine")).to_contain_text("ready", timeout=READY_MS)
-    ask(page, "Hello again.")
-    wait_for_end(page)
+    ask_to_the_end(page, "Hello again.")
     assert last_trace(app).end.finish_reason in ("stop", "length")  # type: ignore[union-attr]
 
 
