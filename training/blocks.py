@@ -54,9 +54,7 @@ def attention_mask(starts: Tensor, lengths: Tensor, size: int, context: int) -> 
     return torch.cat([past, own & exists[..., None, :]], -1)
 
 
-def make_blocks(
-    tokens: Tensor, starts: Tensor, lengths: Tensor, size: int, repeat: int
-) -> Blocks:
+def make_blocks(tokens: Tensor, starts: Tensor, lengths: Tensor, size: int, repeat: int) -> Blocks:
     """Lay out blocks of ``size`` slots that begin at ``starts`` [B, A]; A is a multiple of GROUP.
 
     ``repeat`` is the number of query heads per key head, along which the mask is tiled.
@@ -86,9 +84,7 @@ def position_weights(size: int, gamma: float, device: torch.device | str) -> Ten
     return torch.exp(-torch.arange(size - 1, device=device).float() / gamma)
 
 
-def label_weights(
-    blocks: Blocks, answers: Tensor, labels_ok: Tensor, size: int, gamma: float
-) -> Tensor:
+def label_weights(blocks: Blocks, answers: Tensor, labels_ok: Tensor, size: int, gamma: float) -> Tensor:
     """Weights [B, G, GROUP, size - 1]: the decay, ended by the first label that does not count.
 
     ``answers`` [B, T] marks the target's own tokens, the only fair anchors; ``labels_ok`` [B, T]
@@ -103,9 +99,7 @@ def label_weights(
     return reachable * exists * position_weights(size, gamma, answers.device)
 
 
-def sample_lengths(
-    starts: Tensor, size: int, shortened: float, generator: torch.Generator
-) -> Tensor:
+def sample_lengths(starts: Tensor, size: int, shortened: float, generator: torch.Generator) -> Tensor:
     """Slots per block [B, A]: mostly ``size``; a share ``shortened`` gets size / 2 .. size - 1.
 
     A drafter that always saw seven masks would meet a new situation at K = 4.

@@ -25,10 +25,12 @@ class Corpus:
     """[N, T], uint8: 0, ``GREEDY`` or ``SAMPLED``."""
     kinds: Tensor
     """[N], uint8, index into ``KINDS``."""
+    seconds: Tensor
+    """Device seconds each file took to write, [files]."""
 
     def save(self, path: Path) -> None:
         """Write one file of the data folder."""
-        parts = {"tokens": self.tokens, "marks": self.marks, "kinds": self.kinds}
+        parts = vars(self)
         save_file({name: part.cpu().contiguous() for name, part in parts.items()}, path)
 
     @classmethod
@@ -39,13 +41,15 @@ class Corpus:
             raise FileNotFoundError(f"no generated data in {folder}")
         merged = {name: torch.cat([part[name] for part in files]) for name in files[0]}
         order = torch.randperm(len(merged["kinds"]), generator=torch.Generator().manual_seed(0))
-        return cls(**{name: part[order].to(device) for name, part in merged.items()})
+        seconds = merged.pop("seconds")
+        mixed = {name: part[order].to(device) for name, part in merged.items()}
+        return cls(**mixed, seconds=seconds)
 
     def split(self, held_out: int) -> tuple[Corpus, Corpus]:
         """Training part and the first ``held_out`` sequences for validation."""
 
         def part(where: slice) -> Corpus:
-            return Corpus(self.tokens[where], self.marks[where], self.kinds[where])
+            return Corpus(self.tokens[where], self.marks[where], self.kinds[where], self.seconds)
 
         return part(slice(held_out, None)), part(slice(held_out))
 

@@ -19,23 +19,23 @@ QUERIES = 16
 
 
 @triton.jit
-def _attend(
+def _attend(  # noqa: PLR0913, PLR0917
     q_ptr, k_ptr, v_ptr, out_ptr, column_ptr, scale, row_stride,
-    GROUP: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr, QUERIES: tl.constexpr,
+    group: tl.constexpr, dim: tl.constexpr, block: tl.constexpr, tile_rows: tl.constexpr,
 ):  # fmt: skip
-    """Softmax attention of GROUP queries over columns 0 .. column of one (row, key head)."""
+    """Softmax attention of `group` queries over columns 0 .. column of one (row, key head)."""
     pair = tl.program_id(0).to(tl.int64)
     length = tl.load(column_ptr) + 1
-    queries, dims, columns = tl.arange(0, QUERIES), tl.arange(0, DIM), tl.arange(0, BLOCK)
-    tile = queries[:, None] * DIM + dims[None, :]
-    real = queries[:, None] < GROUP
-    q = tl.load(q_ptr + pair * GROUP * DIM + tile, mask=real, other=0.0)
-    best = tl.full((QUERIES,), -1e30, tl.float32)
-    total = tl.zeros((QUERIES,), tl.float32)
-    out = tl.zeros((QUERIES, DIM), tl.float32)
-    for start in range(0, length, BLOCK):
+    queries, dims, columns = tl.arange(0, tile_rows), tl.arange(0, dim), tl.arange(0, block)
+    tile = queries[:, None] * dim + dims[None, :]
+    real = queries[:, None] < group
+    q = tl.load(q_ptr + pair * group * dim + tile, mask=real, other=0.0)
+    best = tl.full((tile_rows,), -1e30, tl.float32)
+    total = tl.zeros((tile_rows,), tl.float32)
+    out = tl.zeros((tile_rows, dim), tl.float32)
+    for start in range(0, length, block):
         inside = start + columns < length
-        where = pair * row_stride + (start + columns[:, None]) * DIM + dims[None, :]
+        where = pair * row_stride + (start + columns[:, None]) * dim + dims[None, :]
         k = tl.load(k_ptr + where, mask=inside[:, None], other=0.0)
         v = tl.load(v_ptr + where, mask=inside[:, None], other=0.0)
         scores = tl.where(inside[None, :], tl.dot(q, tl.trans(k)) * scale, -1e30)
@@ -46,7 +46,7 @@ def _attend(
         out = out * shrink[:, None] + tl.dot(weights.to(v.dtype), v)
         best = top
     result = (out / total[:, None]).to(q.dtype)
-    tl.store(out_ptr + pair * GROUP * DIM + tile, result, mask=real)
+    tl.store(out_ptr + pair * group * dim + tile, result, mask=real)
 
 
 def attend(q: Tensor, keys: Tensor, values: Tensor, column: Tensor) -> Tensor:
@@ -59,6 +59,6 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, column: Tensor) -> Tensor:
     out = torch.empty_like(q)
     _attend[(batch * kv_heads,)](
         q, keys, values, out, column, dim**-0.5, keys.stride(1),
-        GROUP=group, DIM=dim, BLOCK=BLOCK, QUERIES=QUERIES, num_warps=2, num_stages=3,
+        group=group, dim=dim, block=BLOCK, tile_rows=QUERIES, num_warps=2, num_stages=3,
     )  # fmt: skip
     return out

@@ -60,9 +60,7 @@ class Layer(nn.Module):
             self._heads(self.v_proj(x)).transpose(1, 2),
         )
 
-    def forward(
-        self, x: Tensor, tables: Tensor, context: tuple[Tensor, Tensor], mask: Tensor
-    ) -> Tensor:
+    def forward(self, x: Tensor, tables: Tensor, context: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
         """One layer over groups of blocks.
 
         x: [B, G, Q, hidden], Q slots of the blocks in each of G groups; tables: RoPE rows of the
@@ -95,9 +93,7 @@ class Drafter(nn.Module):
     ``draft_ids`` [V] are the target ids that the drafter can propose, in ascending order.
     """
 
-    def __init__(
-        self, config: DrafterConfig, embedding: Tensor, head: Tensor, draft_ids: Tensor
-    ) -> None:
+    def __init__(self, config: DrafterConfig, embedding: Tensor, head: Tensor, draft_ids: Tensor) -> None:
         super().__init__()
         self.config = config
         t = config.target
@@ -129,9 +125,7 @@ class Drafter(nn.Module):
         scaled = features / self.feature_scale.to(features.dtype)
         return rms_norm(self.fc(scaled), self.hidden_norm, self.config.target.eps)
 
-    def forward(
-        self, features: Tensor, anchors: Tensor, positions: Tensor, mask: Tensor
-    ) -> Tensor:
+    def forward(self, features: Tensor, anchors: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
         """Hidden states of all slots, [B, G, Q, hidden].
 
         features: [B, T, n * hidden]; anchors: token of slot 0 of each block [B, G, blocks];

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from dflash_viz.weights import resolve_model
-
 from training.server import accepted_per_step, serve
 from training.sets import read_set
 
@@ -55,9 +54,7 @@ def mean_of_sets(rows: list[Figures]) -> Figures:
     )
 
 
-def evaluate(
-    drafter: Path, sets: dict[str, list[str]], k: int, dtype: str, new_tokens: int
-) -> list[Figures]:
+def evaluate(drafter: Path, sets: dict[str, list[str]], k: int, dtype: str, new_tokens: int) -> list[Figures]:
     """Run all sets on one server with K = ``k`` and print each result."""
     rows = []
     with (
@@ -75,8 +72,7 @@ def evaluate(
 def markdown(row: Figures) -> str:
     """One line of a table."""
     return (
-        f"| {row.name} | {row.k} | {row.requests} | {row.steps} "
-        f"| {row.pooled:.3f} | {row.per_request:.3f} |"
+        f"| {row.name} | {row.k} | {row.requests} | {row.steps} | {row.pooled:.3f} | {row.per_request:.3f} |"
     )
 
 
@@ -94,11 +90,7 @@ def main() -> None:
     sets = {path.stem: read_set(path, args.prompts) for path in sorted(args.sets.glob("*.jsonl"))}
     print("| set | K | requests | steps | AL, pooled | AL, mean of requests |")
     print("|---|---|---|---|---|---|")
-    rows = [
-        row
-        for k in args.k
-        for row in evaluate(args.drafter, sets, k, args.dtype, args.new_tokens)
-    ]
+    rows = [row for k in args.k for row in evaluate(args.drafter, sets, k, args.dtype, args.new_tokens)]
     if args.out:
         args.out.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 

@@ -157,9 +157,7 @@ class Decoder:
 
 
 @torch.no_grad()
-def run_wave(
-    decoder: Decoder, plan: Plan, columns: int, end_of_turn: int
-) -> tuple[Tensor, Tensor]:
+def run_wave(decoder: Decoder, plan: Plan, columns: int, end_of_turn: int) -> tuple[Tensor, Tensor]:
     """Fill ``columns`` tokens of every row; returns tokens [B, T] int32 and marks [B, T] uint8."""
     target, rows = decoder.target, len(plan.offsets)
     scribe = Scribe(plan, end_of_turn)
@@ -196,17 +194,18 @@ def generate(
     out.mkdir(parents=True, exist_ok=True)
     end_of_turn = tokenizer.token_to_id("<|im_end|>")
     torch.manual_seed(seed)
+    began, waves, answers, spent = time.monotonic(), 0, 0, 0.0
     with torch.no_grad():
         decoder = Decoder(target, rows, columns)
-    began, waves, answers = time.monotonic(), 0, 0
-    while waves == 0 or (time.monotonic() - began) * (waves + 1) / waves < seconds:
+    while waves == 0 or spent * (waves + 1) / waves < seconds:
         kinds, scripts = scripts_of(source, rows, seed * 1000 + waves)
         plan = make_plan(scripts, tokenizer, str(target.device))
         tokens, marks = run_wave(decoder, plan, columns, end_of_turn)
-        Corpus(tokens, marks, kinds).save(out / f"wave-{seed:03d}-{waves:03d}.safetensors")
         answers += int((marks > 0).sum())
+        took, spent = time.monotonic() - began - spent, time.monotonic() - began
+        wave = Corpus(tokens, marks, kinds, torch.tensor([took]))
+        wave.save(out / f"wave-{seed:03d}-{waves:03d}.safetensors")
         waves += 1
-        spent = time.monotonic() - began
         print(
             f"generate: {waves} waves, {waves * rows * columns / 1e6:.1f} M tokens, "
             f"{answers / 1e6:.1f} M of answers, {spent:.0f} s",

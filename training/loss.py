@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -12,9 +11,7 @@ def draft_labels(tokens: Tensor, target_to_draft: Tensor) -> Tensor:
     return target_to_draft[tokens].clamp_min(0)
 
 
-def block_loss(
-    logits: Tensor, labels: Tensor, teacher: Tensor, weights: Tensor, soft: float
-) -> Tensor:
+def block_loss(logits: Tensor, labels: Tensor, teacher: Tensor, weights: Tensor, soft: float) -> Tensor:
     """Weighted mean over drafted positions of a mix of two cross-entropies, in nats.
 
     logits, teacher: drafter's and target's scores over the draft vocabulary, [N, V]; labels: draft
@@ -27,23 +24,3 @@ def block_loss(
     matched = -(distribution * log_probs).sum(-1)
     mixed = (1 - soft) * hard + soft * matched
     return (mixed * weights).sum() / weights.sum().clamp_min(1e-6)
-
-
-def accepted_run(drafted: Tensor, labels: Tensor) -> Tensor:
-    """Length of the accepted prefix: leading agreements of ``drafted`` and ``labels`` [..., K]."""
-    return (drafted == labels).long().cumprod(-1).sum(-1)
-
-
-def walk(run_lengths: Tensor, first: int, last: int) -> list[int]:
-    """Accepted counts of the steps of greedy decoding from position ``first`` to ``last``.
-
-    ``run_lengths`` [T] holds the accepted prefix a block would have at every anchor. Greedy
-    decoding visits only some: each step moves on by its accepted prefix and one recovered token.
-    """
-    steps: list[int] = []
-    at = first
-    lengths = run_lengths.tolist()
-    while at < last:
-        steps.append(int(lengths[at]))
-        at += steps[-1] + 1
-    return steps

@@ -55,9 +55,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_add_(params, list(updates.unbind()), alpha=-lr * scale)
 
 
-def build_optimisers(
-    model: nn.Module, matrix_lr: float, vector_lr: float
-) -> list[torch.optim.Optimizer]:
+def build_optimisers(model: nn.Module, matrix_lr: float, vector_lr: float) -> list[torch.optim.Optimizer]:
     """Muon for parameters of two dimensions, AdamW without decay for norms."""
     matrices = [p for p in model.parameters() if p.dim() == 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]

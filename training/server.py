@@ -18,9 +18,7 @@ import httpx
 
 
 @contextlib.contextmanager
-def serve(
-    target: Path, drafter: Path, num_speculative_tokens: int, dtype: str, log: Path
-) -> Iterator[str]:
+def serve(target: Path, drafter: Path, num_speculative_tokens: int, dtype: str, log: Path) -> Iterator[str]:
     """Run vLLM with ``drafter`` on this machine; yields the base URL once it answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

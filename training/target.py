@@ -76,9 +76,7 @@ class Target:
         self.embedding = weights["model.embed_tokens.weight"]
         self.head = weights.get("lm_head.weight", self.embedding)
         self.device, self.dtype = self.embedding.device, self.embedding.dtype
-        self.rope = rope_tables(
-            config.max_positions, config.head_dim, config.theta, self.device
-        )
+        self.rope = rope_tables(config.max_positions, config.head_dim, config.theta, self.device)
 
     @classmethod
     def load(cls, folder: Path, device: str, dtype: torch.dtype) -> Target:

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from training.acceptance import run_lengths, walk
 from training.blocks import (
     GROUP,
     Blocks,
@@ -20,10 +21,11 @@ from training.blocks import (
     sample_lengths,
     sample_starts,
 )
+from training.card import write_card
 from training.data import GREEDY, KINDS, Corpus, draft_index, frequent_tokens, loop_mask
 from training.drafter import Drafter, DrafterConfig
 from training.export import export
-from training.loss import accepted_run, block_loss, draft_labels, walk
+from training.loss import block_loss, draft_labels
 from training.optim import build_optimisers, cosine
 from training.target import Target
 
@@ -103,18 +105,14 @@ class Trainer:
     def lay_out(self, tokens: Tensor, starts: Tensor, lengths: Tensor) -> Blocks:
         """Blocks of this recipe's size at ``starts`` [B, A]."""
         c = self.target.config
-        return make_blocks(
-            tokens, starts, lengths, self.recipe.block_size, c.heads // c.kv_heads
-        )
+        return make_blocks(tokens, starts, lengths, self.recipe.block_size, c.heads // c.kv_heads)
 
     def draft_hidden(self, features: Tensor, blocks: Blocks) -> Tensor:
         """Hidden states of the drafted slots, [B, G, GROUP, K, hidden]."""
         hidden = self.drafter(features, blocks.anchors, blocks.positions, blocks.mask)
         return hidden.unflatten(2, (GROUP, self.recipe.block_size))[..., 1:, :]
 
-    def loss(
-        self, features: Tensor, last: Tensor, labels: Tensor, weights: Tensor, *parts: Tensor
-    ) -> Tensor:
+    def loss(self, features: Tensor, last: Tensor, labels: Tensor, weights: Tensor, *parts: Tensor) -> Tensor:
         """Loss of one batch; ``parts`` are the fields of ``Blocks``, ``last`` teaches."""
         blocks = Blocks(*parts)
         with self.autocast():
@@ -166,7 +164,14 @@ class Trainer:
 
         Walks along each answer's first ``limit`` tokens; by kind of prompt and over all.
         """
-        runs = torch.cat([self.run_lengths(rows) for rows in self.valid_part.tokens.split(8)])
+        size = self.recipe.block_size
+        with self.autocast():
+            runs = torch.cat(
+                [
+                    run_lengths(self.target, self.drafter, rows.long(), size)
+                    for rows in self.valid_part.tokens.split(8)
+                ]
+            )
         steps: dict[str, list[int]] = {kind: [] for kind in KINDS}
         for marks, kind, lengths in zip(
             self.valid_part.marks.cpu(), self.valid_part.kinds, runs.cpu(), strict=True
@@ -178,19 +183,6 @@ class Trainer:
                 steps[KINDS[int(kind)]] += walk(lengths, first, first + length - 1)
         steps["all"] = [count for counts in steps.values() for count in counts]
         return {kind: 1 + sum(c) / len(c) for kind, c in steps.items() if c}
-
-    def run_lengths(self, tokens: Tensor) -> Tensor:
-        """Accepted prefix of a block at every position of ``tokens`` [B, T]."""
-        tokens = tokens.long()
-        size = self.recipe.block_size
-        starts = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape)
-        blocks = self.lay_out(tokens, starts, torch.full_like(starts, size))
-        with self.autocast():
-            features, _ = self.target.forward(tokens, self.recipe.target_layer_ids)
-            hidden = self.draft_hidden(features, blocks)
-            drafted = self.drafter.draft_ids[self.drafter.logits(hidden).argmax(-1)]
-        following = gather_ahead(tokens, blocks.starts, size, -1)
-        return accepted_run(drafted, following).flatten(1)
 
     def note(self, step: int, seconds: float, loss: float) -> None:
         """Validate, print and remember."""
@@ -210,11 +202,12 @@ class Trainer:
             "greedy_answer_tokens": int((part.marks == GREEDY).sum()),
             "anchor_tokens": int(self.answers.sum()),
             "label_coverage": float(self.labels_ok.sum() / self.answers.sum()),
+            "generation_seconds": round(float(part.seconds.sum())),
             "parameters": sum(p.numel() for p in self.drafter.parameters()),
             "log": self.log,
         }
 
-    def run(self, out: Path, every: float = 120.0) -> None:
+    def train(self, out: Path, every: float = 120.0) -> None:
         """Train until the recipe's seconds or steps are spent; export every ``every`` seconds.
 
         The clock starts behind the first step, which may compile for a minute.
@@ -225,8 +218,9 @@ class Trainer:
         spent, step, noted = 0.0, 1, 0.0
         loss = torch.zeros((), device=self.target.device)
         while spent < r.seconds and step < r.steps:
-            loss.lerp_(self.step(max(spent / r.seconds, step / r.steps)), 0.02 if step > 50 else 0.5)
+            now = self.step(max(spent / r.seconds, step / r.steps))
             step += 1
+            loss.lerp_(now, max(0.02, 1 / step))
             spent = time.monotonic() - began
             if spent - noted > every:
                 noted = spent
@@ -247,10 +241,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train-seconds", type=float, default=Recipe.seconds)
 
 
-def train_from_arguments(
-    args: argparse.Namespace, target_folder: Path, data: Path, out: Path
-) -> None:
-    """Load target and data, train and export to ``out``."""
+def train_from_arguments(args: argparse.Namespace, target_folder: Path, data: Path, out: Path) -> None:
+    """Load target and data, train and export to ``out`` with a model card."""
     cuda = args.device.startswith("cuda")
     target = Target.load(target_folder, args.device, torch.bfloat16 if cuda else torch.float32)
     recipe = Recipe(
@@ -262,7 +254,8 @@ def train_from_arguments(
         matrix_lr=args.matrix_lr,
         seconds=args.train_seconds,
     )
-    Trainer(target, Corpus.load(data, args.device), recipe, compiled=cuda).run(out)
+    Trainer(target, Corpus.load(data, args.device), recipe, compiled=cuda).train(out)
+    write_card(out, figures_file=None)
 
 
 def main() -> None:

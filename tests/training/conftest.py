@@ -8,6 +8,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from tokenizers.decoders import ByteLevel
+
 from training.target import Target, TargetConfig
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -52,8 +53,16 @@ def random_weights(config: TargetConfig, seed: int) -> dict[str, torch.Tensor]:
 def target() -> Target:
     """Four layers of 32 channels over the byte vocabulary."""
     config = TargetConfig(
-        layers=4, hidden=32, intermediate=64, heads=4, kv_heads=2, head_dim=8, vocab=260,
-        max_positions=256, eps=1e-5, theta=10000.0,
+        layers=4,
+        hidden=32,
+        intermediate=64,
+        heads=4,
+        kv_heads=2,
+        head_dim=8,
+        vocab=260,
+        max_positions=256,
+        eps=1e-5,
+        theta=10000.0,
     )
     torch.manual_seed(0)
     return Target(config, random_weights(config, 0))

@@ -58,7 +58,7 @@ NUMBERS = Domain(
 WORDS = Domain(
     argument="words",
     annotation="List[str]",
-    draw=lambda rng: rng.choice(ITEMS + ["level", "noon", "a", "", "Sky", "apple", "Eve", "radar"]),
+    draw=lambda rng: rng.choice([*ITEMS, "level", "noon", "a", "", "Sky", "apple", "Eve", "radar"]),
     filters={
         "short": ("the words with fewer than six letters", lambda w: len(w) < 6),
         "long": ("the words longer than five letters", lambda w: len(w) > 5),

@@ -18,10 +18,8 @@ SCHEMAS = (
     "hours. What is the total distance?",
     "{n} earns ${b} an hour as a {j}. Last week {n} worked {h} hours and spent ${g} on {i}. How "
     "much money was left?",
-    "There are {h} students in a class. {t}% of them bring {i}. How many students do not bring "
-    "any {i}?",
-    "{n} is {a} years older than {m}. In {c} years the sum of their ages will be {h}. How old is "
-    "{n} now?",
+    "There are {h} students in a class. {t}% of them bring {i}. How many students do not bring any {i}?",
+    "{n} is {a} years older than {m}. In {c} years the sum of their ages will be {h}. How old is {n} now?",
     "A box holds {a} {i}. A {p} received {b} boxes, but {c} of the {i} were broken. How many whole "
     "{i} does the {p} have?",
     "{n} read {a} pages on the first day and twice as many on the second day. The book has {h} "
@@ -59,8 +57,7 @@ SCHEMAS = (
     "A {j} charges ${h} per visit plus ${b} for every hour. How much does a visit of {d} hours "
     "cost, and how much do {c} such visits cost?",
     "{n} bought {b} {i} for ${a} each and sold all of them for ${g} each. What was the profit?",
-    "The sum of two numbers is {h} and one of them is {b} more than the other. What are the two "
-    "numbers?",
+    "The sum of two numbers is {h} and one of them is {b} more than the other. What are the two numbers?",
     "If {a} {i} cost ${b}, how much do {g} {i} cost?",
     "{n} has {b} coins, all of them dimes and quarters. {a} of them are quarters. How much money "
     "does {n} have?",
@@ -68,8 +65,7 @@ SCHEMAS = (
     "does a trip of {k} kilometers cost?",
     "{n} sleeps {d} hours a night, {m} sleeps {c} hours more, and {o} sleeps as long as the average "
     "of the two. How many hours does {o} sleep in a week?",
-    "A theater has {b} rows with {h} seats each. {t}% of the seats are taken. How many seats are "
-    "empty?",
+    "A theater has {b} rows with {h} seats each. {t}% of the seats are taken. How many seats are empty?",
     "What is {t}% of {k}, and how much is left when it is taken away from {k}?",
     "Solve for x: {a}x + {b} = {k}.",
     "The perimeter of a square is {k} centimeters. What is its area?",
@@ -77,8 +73,7 @@ SCHEMAS = (
     "one, and what is the probability of drawing one that is not green?",
     "A triangle has a base of {b} cm and a height of {h} cm. What is its area?",
     "Compute ({a} + {b}) * {c} - {h} / {d}.",
-    "{n} invests ${k} at {d}% simple interest per year. How much is the investment worth after {c} "
-    "years?",
+    "{n} invests ${k} at {d}% simple interest per year. How much is the investment worth after {c} years?",
     "The {p} opened with {h} visitors. Every hour {b} visitors arrive and {a} leave. How many "
     "visitors are there after {d} hours?",
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-NAMES = (
+FIRST_NAMES = (
     "Amara Bruno Carmen Dmitri Elena Farid Greta Hassan Ingrid Jamal Keiko Leo Mina Nadia Omar "
     "Priya Quentin Rosa Stefan Tara Umar Vera Wendy Ximena Yusuf Zoe Alice Ben Clara David Emma "
     "Frank Grace Henry Isla Jack Kate Liam Maya Noah Olivia Paul Ruth Sam Tina Victor Will Anna "
     "James Mary John Lisa Tom Sarah Mike Jenny Peter Laura Tim Julia Mark Susan Carlos Helen"
-).split() + ["Mr. Lopez", "Mrs. Chen", "Ms. Patel", "Dr. Novak", "Coach Rivera", "Uncle Joe"]
+).split()
+NAMES = [*FIRST_NAMES, "Mr. Lopez", "Mrs. Chen", "Ms. Patel", "Dr. Novak", "Coach Rivera", "Uncle Joe"]
 ITEMS = (
     "apples oranges marbles books stickers pencils cookies cupcakes candles balloons stamps coins "
     "shells beads ribbons notebooks tomatoes peaches lemons eggs muffins sandwiches bottles boxes "

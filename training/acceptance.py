@@ -1,0 +1,47 @@
+"""What greedy speculative decoding would accept along a known greedy text."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from training.blocks import GROUP, gather_ahead, make_blocks
+from training.drafter import Drafter
+from training.target import Target
+
+
+def accepted_run(drafted: Tensor, labels: Tensor) -> Tensor:
+    """Length of the accepted prefix: leading agreements of ``drafted`` and ``labels`` [..., K]."""
+    return (drafted == labels).long().cumprod(-1).sum(-1)
+
+
+def walk(run_lengths: Tensor, first: int, last: int) -> list[int]:
+    """Accepted counts of the steps of greedy decoding from position ``first`` to ``last``.
+
+    ``run_lengths`` [T] holds the accepted prefix a block would have at every anchor. Greedy
+    decoding visits only some: each step moves on by its accepted prefix and one recovered token.
+    """
+    steps: list[int] = []
+    at = first
+    lengths = run_lengths.tolist()
+    while at < last:
+        steps.append(int(lengths[at]))
+        at += steps[-1] + 1
+    return steps
+
+
+@torch.no_grad()
+def run_lengths(target: Target, drafter: Drafter, tokens: Tensor, size: int) -> Tensor:
+    """Accepted prefix of a block of ``size`` slots at every position of ``tokens`` [B, T].
+
+    T is a multiple of ``GROUP``. The last positions lack labels and count as rejections.
+    """
+    c = target.config
+    starts = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape)
+    lengths = torch.full_like(starts, size)
+    blocks = make_blocks(tokens, starts, lengths, size, c.heads // c.kv_heads)
+    features, _ = target.forward(tokens, drafter.config.target_layer_ids)
+    hidden = drafter(features, blocks.anchors, blocks.positions, blocks.mask)
+    slots = hidden.unflatten(2, (GROUP, size))[..., 1:, :]
+    drafted = drafter.draft_ids[drafter.logits(slots).argmax(-1)]
+    return accepted_run(drafted, gather_ahead(tokens, blocks.starts, size, -1)).flatten(1)
