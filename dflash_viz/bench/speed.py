@@ -89,7 +89,7 @@ async def watched(http: httpx.AsyncClient, on: bool) -> AsyncIterator[None]:
 
     async def read() -> None:
         async with http.stream("GET", f"{ROUTE}/steps") as events:
-            async for _ in events.aiter_lines():
+            async for _ in events.aiter_raw():
                 pass
 
     watcher = asyncio.create_task(read())

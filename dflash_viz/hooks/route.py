@@ -76,9 +76,11 @@ class StepHub:
             yield b": watching\n\n"
             while True:
                 try:
-                    yield await asyncio.wait_for(queue.get(), KEEPALIVE_S)
+                    async with asyncio.timeout(KEEPALIVE_S):
+                        event = await queue.get()
                 except TimeoutError:
-                    yield b": alive\n\n"
+                    event = b": alive\n\n"
+                yield event
         finally:
             del self._watchers[queue]
 

@@ -161,10 +161,13 @@ class V1Adapter:
     def _target_tops(self, logits: torch.Tensor, metadata: Any) -> dict[int, tuple[TopK, TopK | None]]:
         """Per batch row that asked: the target's and the drafter's top-k at each block position."""
         batch = self.runner.input_batch
-        blocks = _split_drafts(metadata, batch.num_reqs)
-        tops, first = {}, 0
-        for i, block in enumerate(blocks):
-            if k := self._top_k(batch.req_ids[i]):
+        wanted = [self._top_k(request_id) for request_id in batch.req_ids]
+        tops: dict[int, tuple[TopK, TopK | None]] = {}
+        if not any(wanted):
+            return tops
+        first = 0
+        for i, block in enumerate(_split_drafts(metadata, batch.num_reqs)):
+            if k := wanted[i]:
                 # Rows of one request lie together: its drafted positions, then the bonus position.
                 target = _top(logits[first : first + len(block) + 1], k, block)
                 tops[i] = (target, self._drafter_top(batch.req_ids[i], len(block), k))

@@ -47,10 +47,8 @@ def assert_true_to_engine(lane: Lane, trace: Trace) -> None:
     assert rejoined(lane, trace) == trace.end.text
     assert [s.prefill for s in trace.steps] == [True] + [False] * (len(trace.steps) - 1)
     for step in drafting:
-        assert (
-            step.drafted[: step.num_accepted]
-            == (step.emitted[: step.num_accepted] + step.drafted)[: step.num_accepted]
-        )
+        kept = min(step.num_accepted, len(step.emitted))  # a stop condition may have cut the prefix
+        assert step.drafted[:kept] == step.emitted[:kept]
         assert step.end > step.start
         assert step.draft_s > 0
         assert step.verify_s > 0
