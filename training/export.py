@@ -133,4 +133,5 @@ def load_drafter(folder: Path, target: Target) -> Drafter:
     drafter.load_state_dict(state)
     if head is not None:
         drafter.head = head
-    return drafter.to(target.device, target.dtype)
+    drafter.to(target.device, target.dtype)
+    return drafter

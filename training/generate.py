@@ -228,7 +228,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that ``training.run`` shares."""
     parser.add_argument("--rows", type=int, default=6144, help="conversations at a time")
     parser.add_argument("--columns", type=int, default=640, help="tokens of each")
-    parser.add_argument("--generate-seconds", type=float, default=200, help="time to write text")
+    parser.add_argument("--generate-seconds", type=float, default=282, help="time to write text")
     parser.add_argument("--seed", type=int, default=0)
 
 

@@ -90,7 +90,7 @@ def main() -> None:
             figures(
                 name,
                 k,
-                [reference_steps(target, drafter, *text, k, args.new_tokens) for text in pairs],
+                [reference_steps(target, drafter, text, start, k, args.new_tokens) for text, start in pairs],
             )
             for name, pairs in texts.items()
         ]

@@ -48,7 +48,7 @@ class Recipe:
     vector_lr: float = 1e-3
     warmup: float = 0.03
     clip: float = 1.0
-    seconds: float = 1100.0
+    seconds: float = 970.0
     steps: int = 1_000_000
     held_out: int = 256
     seed: int = 0
