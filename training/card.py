@@ -38,7 +38,8 @@ Random anchors, block-wise mask, label weights exp(-(k - 1) / {gamma:g}). A shar
 the loss is the cross-entropy against the target's distribution at temperature 1, the rest that against
 the token that followed. Muon for matrices ({matrix_lr:g}), AdamW for norms ({vector_lr:g}), cosine;
 {steps:,} steps of {sequences_step} sequences with {anchors_step} anchors each. A share of
-{shortened:g} of the blocks is shortened, so that smaller K are no new situation. The key norms are fixed at one.
+{shortened:g} of the blocks is shortened, so that smaller K are no new situation.
+The key norms are fixed at one.
 On an H200: {generation:.0f} s to write the data and {seconds:.0f} s to train{note}.
 
     {command}
