@@ -49,16 +49,19 @@ class Lane:
         self.client: LaneClient | None = None
         self.status = LaneStatus("queued", "waiting to start")
         self._server: EngineServer | None = None
+        self._preparing: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
     def start(self) -> None:
         """Start the engine in the background; again after a failure or a stop."""
-        if self._thread is not None and self._thread.is_alive():
+        previous = self._thread
+        if previous is not None and self.status.state not in ("failed", "stopped"):
             return
         self._closing = threading.Event()
         self._set("queued", "waiting to start", 0.0)
-        self._thread = threading.Thread(target=self._live, name=f"lane-{self.spec.name}", daemon=True)
+        name = f"lane-{self.spec.name}"
+        self._thread = threading.Thread(target=self._live, args=(previous,), name=name, daemon=True)
         self._thread.start()
 
     def wait_ready(self, timeout: float = 600.0) -> None:
@@ -72,6 +75,8 @@ class Lane:
     def close(self) -> None:
         """Stop the engine and wait until nothing of it runs."""
         self._closing.set()
+        if self._preparing is not None:
+            self._preparing.kill()
         if self._server is not None:
             self._server.stop()
         if self._thread is not None:
@@ -81,7 +86,9 @@ class Lane:
         since = self.status.since if self.status.state == state else time.monotonic()
         self.status = LaneStatus(state, message, progress, since)
 
-    def _live(self) -> None:
+    def _live(self, previous: threading.Thread | None) -> None:
+        if previous is not None:  # a failed engine may still be on its way out
+            previous.join()
         try:
             self._start_engine()
             self._set("ready", "ready")
@@ -98,11 +105,14 @@ class Lane:
     def _start_engine(self) -> None:
         target = self._weights(self.spec.target)
         drafter = self._weights(self.spec.drafter) if self.spec.drafter else None
-        if self._closing.is_set():
-            raise LaneError("The lane was closed while it started.")
         self._server = EngineServer(self.spec, target, drafter)
-        self._server.start(lambda fraction, message: self._set("loading", message, fraction))
+        self._server.start(self._loading)
         self.client = connect(self.spec, self._server, target, drafter)
+
+    def _loading(self, fraction: float, message: str) -> None:
+        if self._closing.is_set():  # ends the start wherever it is
+            raise LaneError("The lane was closed while it started.")
+        self._set("loading", message, fraction)
 
     def _weights(self, name: str) -> Path:
         """Resolve a model in a process of its own: the app never loads torch."""
@@ -113,6 +123,7 @@ class Lane:
             cwd=ROOT,
             text=True,
         )
+        self._preparing = process
         assert process.stdout is not None
         last: dict[str, Any] = {}
         for line in process.stdout:

@@ -43,7 +43,6 @@ _ADVICE = (
         r"SafetensorError|HeaderTooLarge|InvalidHeader",
         "A weight file is damaged: restore it and start again.",
     ),
-    (r"libiomp5|LD_PRELOAD", "The OpenMP library could not be loaded: run 'make install' again."),
 )
 
 Report = Callable[[float, str], None]

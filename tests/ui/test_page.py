@@ -19,6 +19,8 @@ from tests.ui.conftest import App, make_cache
 
 pytestmark = [pytest.mark.browser, pytest.mark.engine]
 READY_MS = 150_000
+# The target keeps at this for hundreds of tokens.
+LONG = "Write a long story about a ship, at least 1000 words."
 HOSTILE = ["<script>alert(1)</script>", "</textarea><img src=x onerror=alert(2)>"]
 
 
@@ -32,12 +34,28 @@ def ask(page: Page, text: str) -> None:
     page.click("#send")
 
 
+def set_max_tokens(page: Page, limit: int) -> None:
+    field = page.locator("#max-tokens input[type=number]")
+    if not field.is_visible():
+        page.locator("#settings button").first.click()
+    field.fill(str(limit))
+    field.blur()
+
+
 def ask_to_the_end(page: Page, text: str) -> None:
     """Ask, and wait until the answer has ended."""
     ask(page, text)
     expect(page.locator(".dv-prompt")).to_contain_text(text, timeout=10_000)
     expect(page.locator("#send")).to_be_enabled(timeout=60_000)
     expect(page.locator(".dv-ending")).not_to_contain_text("being written")
+
+
+def ask_and_see_blocks(page: Page, text: str) -> None:
+    """Ask for a long answer, and wait until blocks of the live run are on the page."""
+    set_max_tokens(page, 1024)
+    ask(page, text)
+    expect(page.locator(".dv-prompt")).to_contain_text(text, timeout=10_000)
+    expect(page.locator(".dv-step-number")).to_contain_text(re.compile(r"step [1-9]"), timeout=20_000)
 
 
 def figures_on(page: Page) -> dict[str, str]:
@@ -79,8 +97,7 @@ def test_question_while_the_engine_starts_waits_and_is_answered(app: App, page: 
 def test_blocks_arrive_while_the_engine_runs_then_stop(app: App, page: Page) -> None:
     open_ready(page, app)
     count = len(app.traces())
-    ask(page, "Write a very long story about a journey around the world.")
-    expect(page.locator(".dv-step-number")).to_contain_text(re.compile(r"step \d+"), timeout=20_000)
+    ask_and_see_blocks(page, LONG)
     seen = set()
     while len(seen) < 5:
         seen.add(page.locator(".dv-step-number").inner_text())
@@ -100,8 +117,7 @@ def test_blocks_arrive_while_the_engine_runs_then_stop(app: App, page: Page) -> 
 
 def test_finished_run_agrees_with_the_engine(app: App, page: Page) -> None:
     open_ready(page, app)
-    page.click("text=Settings")
-    page.locator("#max-tokens input[type=number]").fill("40")
+    set_max_tokens(page, 40)
     ask(page, "Repeat after me: 안녕하세요 😀 and a tab")
     expect(page.locator(".dv-check")).to_contain_text("agree", timeout=60_000)
     expect(page.locator("#send")).to_be_enabled()
@@ -197,8 +213,7 @@ def test_closing_the_tab_stops_its_run(app: App, page: Page) -> None:
     open_ready(page, app)
     tab = page.context.new_page()
     open_ready(tab, app)
-    ask(tab, "Write a very long story about a journey around the world, with many chapters.")
-    expect(tab.locator(".dv-step-number")).to_contain_text(re.compile(r"step \d+"), timeout=20_000)
+    ask_and_see_blocks(tab, LONG)
     tab.close()
     path = app.traces()[-1]
     deadline = time.monotonic() + 20
@@ -209,8 +224,7 @@ def test_closing_the_tab_stops_its_run(app: App, page: Page) -> None:
 def test_engine_killed_in_mid_answer(app: App, page: Page) -> None:
     """Runs last but one: message, restart button, and the page goes on."""
     open_ready(page, app)
-    ask(page, "Write a very long story about a journey around the world.")
-    expect(page.locator(".dv-step-number")).to_contain_text(re.compile(r"step \d+"), timeout=20_000)
+    ask_and_see_blocks(page, LONG)
     engine = [p for p in app.engine_processes() if "VLLM" in p.name()]
     assert engine
     for process in engine:
