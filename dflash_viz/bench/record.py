@@ -13,7 +13,7 @@ from dflash_viz.trace import End, Header, Message, Sampling, Trace, write_trace
 from dflash_viz.weights.resolver import ROOT
 
 WELCOME = ROOT / "assets" / "recorded" / "welcome.jsonl.gz"
-PROMPT = "Explain to a ten-year-old how rain is made, in five numbered steps."
+PROMPT = "What is photosynthesis?"
 
 
 async def record(lane: Lane, prompt: str, sampling: Sampling) -> Trace:

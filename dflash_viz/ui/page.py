@@ -50,7 +50,8 @@ show();
 INTRO = (
     "A small **drafter** guesses a block of tokens in one pass; the **target** checks the whole block in "
     "one pass and keeps the longest correct beginning. The text is the target's own; drafting only makes it "
-    "faster. Every block below is one real engine step."
+    "faster. Every block below is one real engine step. (A target of 135 million parameters is often wrong: "
+    "watch the blocks, not the facts.)"
 )
 
 WELCOME_NOTE = "A real run, recorded earlier. Ask something to see a live one."

@@ -28,6 +28,11 @@ SUMS_FILE = "SHA256SUMS"
 # 269 MB of bf16 weights and a tokenizer, written beside their final place before the rename.
 CONVERTED_BYTES = 300_000_000
 
+_SETTINGS = {
+    "chat_template.jinja", "config.json", "generation_config.json", "model.safetensors.index.json",
+    "tokenizer.json", "tokenizer_config.json",
+}  # fmt: skip
+
 ROOT = Path(__file__).resolve().parents[2]
 _HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
 
@@ -223,8 +228,8 @@ def _check_sums(folder: Path) -> None:
 
 
 def _content_files(folder: Path) -> Iterator[Path]:
-    suffixes = {".safetensors", ".json", ".jinja"}
-    return (f for f in sorted(folder.iterdir()) if f.suffix in suffixes)
+    """The files that decide what the model computes; notes and figures beside them do not."""
+    return (f for f in sorted(folder.iterdir()) if f.suffix == ".safetensors" or f.name in _SETTINGS)
 
 
 def _sha256(file: Path) -> str:
