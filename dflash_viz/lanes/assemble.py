@@ -128,7 +128,7 @@ class Assembler:
         theirs = list(zip(counts.per_step_accepted, counts.per_step_drafted, strict=True))
         if ours != theirs:
             return Check(False, _difference(ours, theirs))
-        return Check(True, f"all {len(ours)} steps agree with vLLM's own counts")
+        return Check(True, f"all {len(ours)} steps, accepted and drafted tokens alike")
 
 
 _UNCOUNTED = (

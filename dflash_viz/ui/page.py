@@ -113,6 +113,7 @@ class Page:
         self.conversation = gr.State([])
         self.chatbot = gr.Chatbot(
             label="Chat",
+            show_label=False,
             height=420,
             render_markdown=False,  # a model's answer is text, whatever it looks like
             buttons=[],
