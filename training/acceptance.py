@@ -16,9 +16,9 @@ def accepted_run(drafted: Tensor, labels: Tensor) -> Tensor:
 
 
 def walk(run_lengths: Tensor, first: int, last: int) -> list[int]:
-    """Accepted counts of the steps of greedy decoding from position ``first`` to ``last``.
+    """Accepted counts of the steps of greedy decoding from index ``first`` to ``last``.
 
-    ``run_lengths`` [T] holds the accepted prefix a block would have at every anchor. Greedy
+    ``run_lengths`` [A] holds the accepted prefix a block would have at successive anchors. Greedy
     decoding visits only some: each step moves on by its accepted prefix and one recovered token.
     """
     steps: list[int] = []
@@ -31,13 +31,12 @@ def walk(run_lengths: Tensor, first: int, last: int) -> list[int]:
 
 
 @torch.no_grad()
-def run_lengths(target: Target, drafter: Drafter, tokens: Tensor, size: int) -> Tensor:
-    """Accepted prefix of a block of ``size`` slots at every position of ``tokens`` [B, T].
+def run_lengths(target: Target, drafter: Drafter, tokens: Tensor, starts: Tensor, size: int) -> Tensor:
+    """Accepted prefix [B, A] of blocks of ``size`` slots at ``starts`` [B, A] of ``tokens`` [B, T].
 
-    T is a multiple of ``GROUP``. The last positions lack labels and count as rejections.
+    A is a multiple of ``GROUP``. Behind the text's end labels lack and count as rejections.
     """
     c = target.config
-    starts = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape)
     lengths = torch.full_like(starts, size)
     blocks = make_blocks(tokens, starts, lengths, size, c.heads // c.kv_heads)
     features, _ = target.forward(tokens, drafter.config.target_layer_ids)

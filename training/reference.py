@@ -58,12 +58,13 @@ def reference_steps(
 
     ``text`` [T] reaches at least ``k`` tokens further; decoding ends early at an end of turn.
     """
-    padded = torch.nn.functional.pad(text, (0, -len(text) % GROUP))
-    lengths = run_lengths(target, drafter, padded[None], k + 1)[0]
+    padded = torch.nn.functional.pad(text, (0, GROUP))[None]
+    starts = start + torch.arange(new_tokens + -new_tokens % GROUP, device=text.device)[None]
+    lengths = run_lengths(target, drafter, padded, starts, k + 1)[0]
     answer = text[start : start + new_tokens]
     ends = (answer == 2).nonzero()
     last = int(ends[0]) if len(ends) else new_tokens - 1
-    return walk(lengths, start, start + last)
+    return walk(lengths, 0, last)
 
 
 def main() -> None:

@@ -164,12 +164,13 @@ class Trainer:
 
         Walks along each answer's first ``limit`` tokens; by kind of prompt and over all.
         """
-        size = self.recipe.block_size
+        size, columns = self.recipe.block_size, self.valid_part.tokens.shape[1]
+        everywhere = torch.arange(columns - columns % GROUP, device=self.target.device)
         with self.autocast():
             runs = torch.cat(
                 [
-                    run_lengths(self.target, self.drafter, rows.long(), size)
-                    for rows in self.valid_part.tokens.split(8)
+                    run_lengths(self.target, self.drafter, rows, everywhere.expand(len(rows), -1), size)
+                    for rows in self.valid_part.tokens.long().split(8)
                 ]
             )
         steps: dict[str, list[int]] = {kind: [] for kind in KINDS}
