@@ -12,7 +12,7 @@ import threading
 
 from dflash_viz.bench.record import WELCOME
 from dflash_viz.lanes import Lane, LaneError, load_preset
-from dflash_viz.trace import read_trace
+from dflash_viz.trace import TraceError, read_trace
 from dflash_viz.ui import create_app, launch
 
 
@@ -33,10 +33,11 @@ def main(arguments: list[str]) -> int:
     options = parse_arguments(arguments)
     try:
         lane = None if options.no_engine else Lane(load_preset(options.preset).lanes[0])
-    except LaneError as error:
+        recorded = read_trace(WELCOME) if WELCOME.is_file() else None
+    except (LaneError, TraceError) as error:
         print(error, file=sys.stderr)
         return 2
-    demo = create_app(lane, read_trace(WELCOME) if WELCOME.is_file() else None)
+    demo = create_app(lane, recorded)
     try:
         url = launch(demo, options.host, options.port, block=False)
     except OSError:

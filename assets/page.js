@@ -37,9 +37,19 @@
       this.live = add(root, "div", "dv-hidden");
       this.live.setAttribute("aria-live", "polite");
       this.popover = new DFlashViz.Popover(root);
+      this.onKey = (event) => this.key(event);
+      document.addEventListener("keydown", this.onKey);
       this.watchTheme();
       this.watchWidth();
       this.clear();
+    }
+
+    // "?" explains a figure wherever the focus is, but in a text field it is a question mark.
+    key(event) {
+      if (event.key !== "?" || event.target.closest("input, textarea, [contenteditable]")) return;
+      const inside = Array.from(this.cards.values()).find((card) => card.node.contains(event.target));
+      const card = inside || this.cards.values().next().value;
+      if (card) card.figures.explain();
     }
 
     playbackActions() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,3 +76,33 @@ def test_no_file_is_too_large_for_a_space() -> None:
     assert names
     too_large = [n for n in names if (ROOT / n).is_file() and (ROOT / n).stat().st_size > 10_000_000]
     assert not too_large
+
+
+def tracked() -> list[Path]:
+    """Every text file of the repository."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return [p for p in paths if p.is_file() and p.suffix not in {".safetensors", ".gz", ".png"}]
+
+
+def test_links_in_the_documents_lead_somewhere() -> None:
+    documents = [p for p in tracked() if p.suffix == ".md"]
+    assert len(documents) >= 4
+    for document in documents:
+        for target in re.findall(r"\]\(([^)#]+)", document.read_text()):
+            if not target.startswith("http"):
+                assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_the_repository_speaks_of_the_product_alone() -> None:
+    words = [
+        "/wo" + "rk/",
+        "/ro" + "ot/",
+        "TO" + "DO",
+        "FIX" + "ME",
+        "pypi" + ".org",
+        "NotImplemented" + "Error",
+    ]
+    for path in tracked():
+        text = path.read_text(errors="replace")
+        assert not [word for word in words if word in text], path

@@ -84,10 +84,11 @@
     // Scrolls this box alone, never the page.
     reveal() {
       if (this.chosen.length) this.follower.scrollTo(this.chosen[0].offsetTop - this.box.clientHeight / 3);
-      else this.follower.backToEnd();
+      else if (this.at === null) this.follower.backToEnd();
     }
 
     highlight(at) {
+      this.at = at;
       this.chosen.forEach((node) => node.classList.remove("dv-chosen"));
       this.chosen = at === null ? [] : this.spans.filter((span) => span.at === at).map((span) => span.node);
       this.chosen.forEach((node) => node.classList.add("dv-chosen"));

@@ -83,7 +83,6 @@
 
     key(event) {
       if (event.key === "Escape" && this.selected !== null) this.history.backToLive();
-      if (event.key === "?") this.figures.explain();
     }
 
     draw() {

@@ -100,7 +100,7 @@
       const points = { x: [], y: [], mean: [] };
       for (; this.taken < this.lane.steps.length; this.taken += 1) {
         const step = this.lane.steps[this.taken];
-        if (step.prefill) continue;
+        if (!step.drafted.length) continue; // the AL is about steps that drafted
         this.steps += 1;
         this.sum += step.num_accepted;
         points.x.push(step.index);

@@ -7,10 +7,9 @@
 
   const STATES = {
     queued: ["○", "queued"],
-    weights: ["◐", "preparing weights"],
-    loading: ["◐", "loading"],
+    weights: ["◔", "preparing the weights"],
+    loading: ["◑", "loading"],
     ready: ["●", "ready"],
-    running: ["▶", "running"],
     failed: ["✗", "failed"],
     stopped: ["■", "stopped"],
   };
@@ -83,7 +82,6 @@
       this.node = add(parent, "div", "dv-head");
       const row = add(this.node, "div", "dv-head-row");
       this.origin = add(row, "span", "dv-chip dv-origin");
-      this.title = add(row, "span", "dv-run-title");
       this.engine = new Engine(row);
       this.prompt = add(this.node, "div", "dv-prompt");
       this.note = add(this.node, "div", "dv-note");
@@ -93,7 +91,7 @@
     }
 
     clear() {
-      for (const node of [this.origin, this.title, this.prompt, this.note, this.controls.node]) node.hidden = true;
+      for (const node of [this.origin, this.prompt, this.note, this.controls.node]) node.hidden = true;
       this.engine.node.hidden = true;
       this.problems.replaceChildren();
     }
@@ -107,7 +105,6 @@
       const recorded = run.origin === "recorded";
       this.show(this.origin, recorded ? "Recorded run, not live" : "Live");
       this.origin.dataset.origin = recorded ? "recorded" : "live";
-      this.show(this.title, run.title);
       this.show(this.prompt, run.prompt ? "Prompt: " + run.prompt : "");
       this.prompt.title = run.prompt || "";
       this.show(this.note, run.note);

@@ -151,6 +151,7 @@
     const all = step.num_accepted === step.drafted.length;
     const how = lane.method === "dflash" ? " in one pass, " : ", ";
     const accepted = (all ? "all " : "") + step.num_accepted + " accepted";
+    if (step.padded) return start + "no draft so near the end of the context; vLLM verified placeholders" + ending(lane, step);
     return start + "drafted " + step.drafted.length + how + accepted + ending(lane, step);
   }
 

@@ -30,11 +30,11 @@ class Probe:
         if getattr(self, "rank", 0) != 0:
             return {}
         runner: Any = self.model_runner
+        self.dflash_viz_remove()
         try:
             V1Adapter.check(runner)
         except HookUnsupportedError as error:
             return {"steps": False, "why": str(error), **describe(runner)}
-        self.dflash_viz_remove()
         socket = zmq.Context.instance().socket(zmq.PUSH)
         # No limit on what waits: a slow reader costs memory, never a step.
         socket.set_hwm(0)

@@ -57,7 +57,11 @@ class StepHub:
 
     async def _pump(self) -> None:
         while True:
-            record = _decoder.decode(await self._socket.recv())
+            try:
+                record = _decoder.decode(await self._socket.recv())
+            except msgspec.MsgspecError as error:
+                self._publish(Fault(self._next_seq, f"a record could not be read: {error}"))
+                continue
             if record.seq != self._next_seq:
                 self._publish(Fault(record.seq, f"{record.seq - self._next_seq} engine steps were lost"))
             self._next_seq = record.seq + 1
@@ -136,7 +140,11 @@ class TraceRoute:
         async with self._lock:
             if self._hub is None:
                 hub = StepHub()
-                answers = await client.collective_rpc("dflash_viz_install", args=(hub.address,))
+                try:
+                    answers = await client.collective_rpc("dflash_viz_install", args=(hub.address,))
+                except BaseException:
+                    hub.close()
+                    raise
                 self._engine = next((a for a in answers if a), {"steps": False, "why": "no worker answered"})
                 self._hub = hub
             return self._hub

@@ -18,6 +18,8 @@ import torch
 
 from dflash_viz.hooks.wire import TOP_K_ARG, EngineStep, Fault, Record, Row, TopK
 
+MAX_TOP_K = 20
+
 Emit = Callable[[Record], None]
 
 
@@ -26,7 +28,8 @@ class HookUnsupportedError(RuntimeError):
 
 
 class V1Adapter:
-    """Wraps three methods of one runner instance; ``remove`` takes every wrapper off again."""
+    """Wraps methods of one runner instance, and its drafter's ``compute_logits``; ``remove`` takes
+    every wrapper off again."""
 
     runner_version = "V1"
 
@@ -35,10 +38,11 @@ class V1Adapter:
         self._emit = emit
         self._seq = 0
         self._indices: dict[str, int] = {}
-        self._scheduled: dict[str, int] = {}
         self._verify_start = 0.0
         self._draft = (0.0, 0.0)
-        self._draft_logits: torch.Tensor | None = None
+        # One tensor per call of the drafter's head: one for a whole block drafted in parallel
+        # [requests * K, vocabulary], or K of them [requests, vocabulary] for a chain.
+        self._draft_logits: list[torch.Tensor] = []
         self._draft_rows: dict[str, int] = {}
         self._wrapped: list[tuple[Any, str]] = []
 
@@ -49,6 +53,8 @@ class V1Adapter:
             "_sample": ["logits", "spec_decode_metadata"],
             "execute_model": ["scheduler_output", "intermediate_tensors"],
         }
+        if runner.parallel_config.pipeline_parallel_size > 1:
+            raise HookUnsupportedError("With pipeline parallelism the first stage samples nothing.")
         for name, parameters in expected.items():
             method = getattr(runner, name, None)
             if method is None or list(inspect.signature(method).parameters) != parameters:
@@ -82,7 +88,6 @@ class V1Adapter:
 
     def _around_execute(self, original: Any, scheduler_output: Any, *args: Any, **kw: Any) -> Any:
         self._verify_start = time.monotonic()
-        self._scheduled = scheduler_output.num_scheduled_tokens
         for request_id in scheduler_output.finished_req_ids:
             self._indices.pop(request_id, None)
         return original(scheduler_output, *args, **kw)
@@ -91,24 +96,29 @@ class V1Adapter:
         # The sampler may divide the logits by the temperature in place, so top-k is read before.
         tops = self._guarded(self._target_tops, logits, spec_decode_metadata) or {}
         output = original(logits, spec_decode_metadata)
-        end = time.monotonic()
-        self._guarded(self._record, output.sampled_token_ids, spec_decode_metadata, tops, end)
+        self._guarded(self._record, output.sampled_token_ids, spec_decode_metadata, tops)
+        # A proposal belongs to one verification. Where none follows (near the end of the context
+        # vLLM skips the proposer and verifies zeros), nothing of the last one must be reported.
+        self._draft = (0.0, 0.0)
+        self._draft_logits = []
         return output
 
     def _around_propose(self, original: Any, *args: Any, **kw: Any) -> Any:
         start = time.monotonic()
-        self._draft_logits = None
         result = original(*args, **kw)
         self._draft = (start, time.monotonic())
-        if self._draft_logits is not None:
-            self._draft_rows = {r: i for i, r in enumerate(self.runner.input_batch.req_ids)}
+        self._draft_rows = {r: i for i, r in enumerate(self.runner.input_batch.req_ids)}
         return result
 
     def _around_draft_logits(self, original: Any, *args: Any, **kw: Any) -> Any:
         logits = original(*args, **kw)
-        if any(self._top_k(request_id) for request_id in self.runner.input_batch.req_ids):
-            self._draft_logits = logits
+        if self._guarded(self._anyone_asks):
+            # A copy: a drafter that samples divides its logits by the temperature in place.
+            self._draft_logits.append(logits.clone())
         return logits
+
+    def _anyone_asks(self) -> bool:
+        return any(self._top_k(request_id) for request_id in self.runner.input_batch.req_ids)
 
     def _guarded(self, function: Callable[..., Any], *args: Any) -> Any:
         try:
@@ -121,12 +131,14 @@ class V1Adapter:
         self._seq += 1
         return self._seq - 1
 
-    def _record(self, sampled: torch.Tensor, metadata: Any, tops: dict[int, Any], end: float) -> None:
+    def _record(self, sampled: torch.Tensor, metadata: Any, tops: dict[int, Any]) -> None:
+        sampled_ids = sampled.tolist()
+        end = time.monotonic()
         batch = self.runner.input_batch
         discarded = self.runner.discard_request_mask.np
         blocks = _split_drafts(metadata, batch.num_reqs)
         rows = []
-        for i, ids in enumerate(sampled.tolist()):
+        for i, ids in enumerate(sampled_ids):
             if discarded[i]:  # a chunk of a long prompt: nothing was emitted
                 continue
             emitted = [t for t in ids if 0 <= t < batch.vocab_size]
@@ -150,13 +162,13 @@ class V1Adapter:
     ) -> Row:
         index = self._indices.get(request_id, 0)
         self._indices[request_id] = index + 1
-        # More tokens scheduled than block and anchor: the prompt (again, after a preemption).
-        prefill = index == 0 or self._scheduled.get(request_id, 1) > 1 + len(block)
-        return Row(request_id, index, emitted, block, prefill, target, drafter)
+        return Row(request_id, index, emitted, block, index == 0, target, drafter)
 
     def _top_k(self, request_id: str) -> int:
+        """How many tokens per position a request asks for; any client can send anything here."""
         parameters = self.runner.requests[request_id].sampling_params
-        return int((getattr(parameters, "extra_args", None) or {}).get(TOP_K_ARG, 0))
+        asked = (getattr(parameters, "extra_args", None) or {}).get(TOP_K_ARG, 0)
+        return min(max(asked, 0), MAX_TOP_K) if isinstance(asked, int) else 0
 
     def _target_tops(self, logits: torch.Tensor, metadata: Any) -> dict[int, tuple[TopK, TopK | None]]:
         """Per batch row that asked: the target's and the drafter's top-k at each block position."""
@@ -176,10 +188,12 @@ class V1Adapter:
 
     def _drafter_top(self, request_id: str, num_drafted: int, k: int) -> TopK | None:
         row = self._draft_rows.get(request_id)
-        if self._draft_logits is None or row is None or not num_drafted:
+        if not self._draft_logits or row is None or not num_drafted:
             return None
-        per_request = self._draft_logits.shape[0] // len(self._draft_rows)
-        return _top(self._draft_logits[row * per_request :][:num_drafted], k)
+        calls, requests = torch.stack(self._draft_logits), len(self._draft_rows)
+        # [calls, rows, vocabulary] -> [requests, K, vocabulary]; one of calls and K / requests is 1.
+        blocks = calls.view(len(calls), requests, -1, calls.shape[-1]).transpose(0, 1).flatten(1, 2)
+        return _top(blocks[row, :num_drafted], k)
 
 
 def _split_drafts(metadata: Any, num_reqs: int) -> list[list[int]]:

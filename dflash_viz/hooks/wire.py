@@ -20,7 +20,7 @@ class TopK(msgspec.Struct, array_like=True):
 
 
 class Row(msgspec.Struct, omit_defaults=True):
-    """One request's part of an engine step.
+    """One request's part of an engine step; ``prefill`` marks the one that emits its first token.
 
     ``index`` counts the request's own records from 0, so that a lost one is noticed. ``sampled`` is
     what the rejection sampler returned: the accepted prefix and the target's own token, before any
@@ -37,7 +37,8 @@ class Row(msgspec.Struct, omit_defaults=True):
 
 
 class EngineStep(msgspec.Struct, omit_defaults=True, tag="step"):
-    """One engine step; ``draft_start``/``draft_end`` belong to the pass that drafted its blocks."""
+    """One engine step; ``draft_start``/``draft_end`` belong to the pass that drafted its blocks, and
+    are 0 when no drafter ran (blocks without a drafter's pass are vLLM's placeholders)."""
 
     seq: int
     verify_start: float
@@ -49,7 +50,7 @@ class EngineStep(msgspec.Struct, omit_defaults=True, tag="step"):
 
 
 class Fault(msgspec.Struct, tag="fault"):
-    """A hook failed and recorded nothing for this engine step; the engine itself went on."""
+    """Something of an engine step could not be recorded; the engine itself went on."""
 
     seq: int
     message: str

@@ -20,8 +20,8 @@ TokenTexts = Callable[[set[int]], dict[int, str]]
 class EngineCounts(msgspec.Struct):
     """vLLM's own per-step counts of a finished request (``--per-request-spec-decode-metrics``)."""
 
-    per_step_accepted: list[int] = []
-    per_step_drafted: list[int] = []
+    per_step_accepted: list[int] | None = None
+    per_step_drafted: list[int] | None = None
 
 
 class Assembler:
@@ -104,6 +104,7 @@ class Assembler:
             prefill=row.prefill,
             offset=self.offset,
             batch_size=record.batch_size,
+            padded=bool(row.drafted) and not record.draft_end,
             positions=_positions(row),
             tokens=self._new_texts({*row.drafted, *emitted, *_top_ids(row)}),
         )
@@ -125,7 +126,7 @@ class Assembler:
                 return Check(False, f"{len(drafting)} steps were recorded, but vLLM reports none")
             return Check(None, _UNCOUNTED.format(n=len(self._answer)))
         ours = [(s.num_accepted, s.num_drafted) for s in drafting]
-        theirs = list(zip(counts.per_step_accepted, counts.per_step_drafted, strict=True))
+        theirs = list(zip(counts.per_step_accepted or [], counts.per_step_drafted, strict=True))
         if ours != theirs:
             return Check(False, _difference(ours, theirs))
         return Check(True, f"all {len(ours)} steps, accepted and drafted tokens alike")

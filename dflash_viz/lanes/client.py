@@ -48,6 +48,14 @@ class _Metrics(msgspec.Struct):
     speculative_decoding: EngineCounts | None = None
 
 
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens_details: _PromptDetails | None = None
+
+
 class _Failure(msgspec.Struct):
     message: str = "the engine reported an error"
 
@@ -58,6 +66,7 @@ class _Chunk(msgspec.Struct):
     choices: list[_Choice] = []
     prompt_token_ids: list[int] | None = None
     metrics: _Metrics | None = None
+    usage: _Usage | None = None
     error: _Failure | None = None
 
 
@@ -89,7 +98,10 @@ class LaneClient:
     def http(self) -> httpx.AsyncClient:
         """A connection pool without a time limit on reading: an engine may think for long."""
         timeout = httpx.Timeout(10.0, read=None)
-        return httpx.AsyncClient(base_url=self._url, headers=self._authorization, timeout=timeout)
+        # Plain http: without this, every client reads the system's certificates first.
+        return httpx.AsyncClient(
+            base_url=self._url, headers=self._authorization, timeout=timeout, verify=False
+        )
 
     def body(self, messages: list[Message], sampling: Sampling, top_k: int) -> dict[str, Any]:
         """The request in the form of vLLM's OpenAI server."""
@@ -123,7 +135,9 @@ class LaneRun:
         self._top_k = top_k
         self._events: asyncio.Queue[Any] = asyncio.Queue()
         self._assembler: Assembler | None = None
-        self._rows: list[tuple[EngineStep, Any]] = []
+        # What the hooks sent before the answer's first chunk.
+        self._early: list[EngineStep | Fault] = []
+        self._cached: int | None = None
         self._text: list[str] = []
         self._reason = ""
         self._counts: EngineCounts | None = None
@@ -140,17 +154,17 @@ class LaneRun:
         later ends the trace with finish reason ``error`` instead, and keeps its steps."""
         async with self._client.http() as http:
             watching = asyncio.Event()
-            watcher = asyncio.create_task(self._watch(http, watching))
-            await watching.wait()
-            answer = asyncio.create_task(self._ask(http))
+            tasks = [asyncio.create_task(self._watch(http, watching))]
             try:
+                await watching.wait()
+                tasks.append(asyncio.create_task(self._ask(http)))
                 async for line in self._lines():
                     yield line
             finally:
                 # Closing the answer's connection makes vLLM abort the request, should it still run.
-                watcher.cancel()
-                answer.cancel()
-                await asyncio.gather(watcher, answer, return_exceptions=True)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self, http: httpx.AsyncClient, watching: asyncio.Event) -> None:
         try:
@@ -164,8 +178,8 @@ class LaneRun:
                     watching.set()
                     if line.startswith("data: "):
                         self._events.put_nowait(_record_decoder.decode(line[6:]))
-        except httpx.HTTPError as error:
-            self._events.put_nowait(LaneError(f"The engine cannot be reached ({type(error).__name__})."))
+        except (httpx.HTTPError, msgspec.MsgspecError) as error:
+            self._events.put_nowait(LaneError(f"The step stream broke ({type(error).__name__})."))
         finally:
             watching.set()
 
@@ -177,18 +191,20 @@ class LaneRun:
                 if answer.status_code != 200:
                     await answer.aread()
                     self._events.put_nowait(LaneError(_refusal(answer)))
-                    return
                 async for line in answer.aiter_lines():
                     if line.startswith("data: {"):
                         self._events.put_nowait(_chunk_decoder.decode(line[6:]))
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, msgspec.MsgspecError) as error:
             self._events.put_nowait(LaneError(f"The engine stopped answering ({type(error).__name__})."))
-        self._events.put_nowait(_DONE)
+        finally:
+            self._events.put_nowait(_DONE)
 
     async def _lines(self) -> AsyncIterator[Line]:
         error = None
         while self._assembler is None or not self._assembler.complete:
             event = await self._next_event()
+            if event is _DONE and not self._reason:
+                event = LaneError("The engine's answer broke off.")
             if isinstance(event, LaneError):
                 error = event
                 if self._assembler is None:
@@ -210,34 +226,37 @@ class LaneRun:
             return None
 
     def _absorb(self, event: Any) -> list[Line]:
-        if isinstance(event, EngineStep):
-            for row in event.rows:
-                self._add_row(event, row)
-        elif isinstance(event, Fault) and self._assembler is not None:
-            self._assembler.faults.append(event.message)
+        if isinstance(event, EngineStep | Fault):
+            self._take_record(event)
         elif isinstance(event, _Chunk):
             return self._absorb_chunk(event)
         elif event is _DONE and self._assembler is not None:
-            self._reason = self._reason or "error"
             self._assembler.finish()
         return list(self._assembler.ready()) if self._assembler is not None else []
 
-    def _add_row(self, record: EngineStep, row: Any) -> None:
+    def _take_record(self, record: EngineStep | Fault) -> None:
         if self._assembler is None:  # the prompt's own step can overtake the answer's first chunk
-            self._rows.append((record, row))
+            self._early.append(record)
+        elif isinstance(record, Fault):
+            self._assembler.faults.append(record.message)
         else:
-            self._assembler.add_row(record, row)
+            for row in record.rows:
+                self._assembler.add_row(record, row)
 
     def _absorb_chunk(self, chunk: _Chunk) -> list[Line]:
         lines: list[Line] = []
         if chunk.error is not None:
             self._events.put_nowait(LaneError(f"The engine failed: {chunk.error.message}"))
+            return lines
         if chunk.prompt_token_ids is not None and self._assembler is None:
             lines.append(self._header(chunk.prompt_token_ids))
         if chunk.metrics is not None:
             self._counts = chunk.metrics.speculative_decoding
+        if chunk.usage is not None and chunk.usage.prompt_tokens_details is not None:
+            self._cached = chunk.usage.prompt_tokens_details.cached_tokens
         assembler = self._assembler
-        assert assembler is not None, "vLLM sends the prompt's ids with the first chunk"
+        if assembler is None:
+            raise LaneError("The engine did not send the prompt's tokens: is it a vLLM server?")
         for choice in chunk.choices:
             self._text.append(choice.delta.content or "")
             assembler.add_tokens(choice.token_ids or [])
@@ -248,8 +267,8 @@ class LaneRun:
         known = set(prompt)
         texts = self._client.detokenizer.latin1
         self._assembler = Assembler(texts, known)
-        for record, row in self._rows:
-            self._assembler.add_row(record, row)
+        for record in self._early:
+            self._take_record(record)
         return Header(
             schema=SCHEMA_VERSION,
             trace_id=self._header_id,
@@ -271,18 +290,17 @@ class LaneRun:
         assert self._assembler is not None
         counts = self._counts or EngineCounts()
         ran_out = error is None and self._reason in ("stop", "length")
-        check = (
-            Check(None, "the engine ended before it could report its counts")
-            if error is not None
-            else self._assembler.check(self._counts, expect_counts=ran_out)
-        )
+        check = self._assembler.check(self._counts, expect_counts=ran_out)
+        if error is not None and not self._assembler.faults:
+            check = Check(None, "the engine ended before it could report its counts")
         return End(
             finish_reason="error" if error is not None else self._reason,
             text="".join(self._text),
             num_output_tokens=self._assembler.num_output_tokens,
             check=check,
-            engine_accepted=counts.per_step_accepted,
-            engine_drafted=counts.per_step_drafted,
+            engine_accepted=counts.per_step_accepted or [],
+            engine_drafted=counts.per_step_drafted or [],
+            num_cached_prompt_tokens=self._cached,
             error=str(error) if error is not None else None,
         )
 

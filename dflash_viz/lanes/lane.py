@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -24,21 +25,22 @@ from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.server import MODEL_NAME, EngineServer
 from dflash_viz.lanes.spec import LaneSpec
 from dflash_viz.trace import Fingerprint, ModelPrint
-from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME, ROOT, content_hash
+from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME, ROOT, cache_dir, content_hash
 
 State = Literal["queued", "weights", "loading", "ready", "failed", "stopped"]
 WATCH_INTERVAL_S = 1.0
-# Two in a row, so that one slow answer of a busy engine is no death.
+# So that one slow answer of a busy engine is no death.
 MISSES_ALLOWED = 2
 
 
 class LaneStatus(msgspec.Struct, frozen=True):
-    """Where a lane stands; ``progress`` from 0 to 1 while it starts, ``since`` on the monotonic clock."""
+    """Where a lane stands; ``progress`` from 0 to 1 while it starts, ``seconds_left`` when a start of
+    this lane has been timed before."""
 
     state: State
     message: str
     progress: float | None = None
-    since: float = 0.0
+    seconds_left: float | None = None
 
 
 class Lane:
@@ -52,17 +54,20 @@ class Lane:
         self._preparing: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._timer = StartTimer(spec.name)
 
     def start(self) -> None:
         """Start the engine in the background; again after a failure or a stop."""
-        previous = self._thread
-        if previous is not None and self.status.state not in ("failed", "stopped"):
-            return
-        self._closing = threading.Event()
-        self._set("queued", "waiting to start", 0.0)
-        name = f"lane-{self.spec.name}"
-        self._thread = threading.Thread(target=self._live, args=(previous,), name=name, daemon=True)
-        self._thread.start()
+        with self._lock:  # two tabs may press the same button
+            previous = self._thread
+            if previous is not None and self.status.state not in ("failed", "stopped"):
+                return
+            self._closing = threading.Event()
+            self._set("queued", "waiting to start", 0.0)
+            name = f"lane-{self.spec.name}"
+            self._thread = threading.Thread(target=self._live, args=(previous,), name=name, daemon=True)
+            self._thread.start()
 
     def wait_ready(self, timeout: float = 600.0) -> None:
         """Block until the lane is ready. Raises ``LaneError`` when it fails instead."""
@@ -83,8 +88,8 @@ class Lane:
             self._thread.join()
 
     def _set(self, state: State, message: str, progress: float | None = None) -> None:
-        since = self.status.since if self.status.state == state else time.monotonic()
-        self.status = LaneStatus(state, message, progress, since)
+        left = self._timer.seconds_left() if state == "loading" else None
+        self.status = LaneStatus(state, message, progress, left)
 
     def _live(self, previous: threading.Thread | None) -> None:
         if previous is not None:  # a failed engine may still be on its way out
@@ -95,6 +100,9 @@ class Lane:
             self._watch()
         except LaneError as error:
             self._set("failed", str(error))
+        except Exception as error:  # a lane must never hang in a state that offers no way on
+            traceback.print_exc()
+            self._set("failed", f"{type(error).__name__}: {error}")
         finally:
             self.client = None
             if self._server is not None:
@@ -106,16 +114,23 @@ class Lane:
         target = self._weights(self.spec.target)
         drafter = self._weights(self.spec.drafter) if self.spec.drafter else None
         self._server = EngineServer(self.spec, target, drafter)
+        self._timer.start()
         self._server.start(self._loading)
         self.client = connect(self.spec, self._server, target, drafter)
+        self._timer.stop()
+
+    def _check_open(self) -> None:
+        """Ends a start wherever it is."""
+        if self._closing.is_set():
+            raise LaneError("The lane was closed while it started.")
 
     def _loading(self, fraction: float, message: str) -> None:
-        if self._closing.is_set():  # ends the start wherever it is
-            raise LaneError("The lane was closed while it started.")
+        self._check_open()
         self._set("loading", message, fraction)
 
     def _weights(self, name: str) -> Path:
         """Resolve a model in a process of its own: the app never loads torch."""
+        self._check_open()
         process = subprocess.Popen(
             [sys.executable, "-m", "dflash_viz.weights", name],
             stdout=subprocess.PIPE,
@@ -127,6 +142,7 @@ class Lane:
         assert process.stdout is not None
         last: dict[str, Any] = {}
         for line in process.stdout:
+            self._check_open()
             last = json.loads(line)
             self._set("weights", last.get("message", "preparing the weights"), last.get("progress"))
         if process.wait() != 0 or "path" not in last:
@@ -142,6 +158,35 @@ class Lane:
                 if self._closing.is_set():
                     return
                 raise LaneError(f"The engine has ended unexpectedly. {self._server.failure()}")
+
+
+class StartTimer:
+    """Remembers in the cache how long a lane's last start took, to say how long this one will."""
+
+    def __init__(self, lane: str) -> None:
+        self._file = cache_dir() / f"start-{lane}.txt"
+        self._began = 0.0
+        self._expected: float | None = None
+
+    def start(self) -> None:
+        """The engine begins to start now."""
+        self._began = time.monotonic()
+        try:
+            self._expected = float(self._file.read_text())
+        except (OSError, ValueError):
+            self._expected = None
+
+    def seconds_left(self) -> float | None:
+        """Seconds until it should be ready; None when nobody knows, or it is late."""
+        if self._expected is None:
+            return None
+        left = self._expected - (time.monotonic() - self._began)
+        return left if left > 0 else None
+
+    def stop(self) -> None:
+        """It is ready. Where this cannot be written down, the next start gives no estimate."""
+        with contextlib.suppress(OSError):
+            self._file.write_text(f"{time.monotonic() - self._began:.1f}\n")
 
 
 def connect(spec: LaneSpec, server: EngineServer, target: Path, drafter: Path | None) -> LaneClient:
@@ -186,10 +231,11 @@ def _fingerprint(spec: LaneSpec, engine: dict[str, Any], target: Path, drafter: 
 
 def _model_print(name: str, told: dict[str, Any], folder: Path | None) -> ModelPrint:
     """Who a model is. The name is the preset's, never a path of this machine."""
-    shown = EMBEDDED_NAME if name == EMBEDDED else Path(name).name if Path(name).is_absolute() else name
+    hub_id = name.count("/") == 1 and name[0] not in ".~/"
+    shown = EMBEDDED_NAME if name == EMBEDDED else name if hub_id else Path(name).name
     fields = {k: v for k, v in told.items() if k in ModelPrint.__struct_fields__ and k != "name"}
     return ModelPrint(
-        name=shown.removeprefix("assets/drafters/"),
+        name=shown,
         content_hash=content_hash(folder) if folder is not None else None,
         **fields,
     )

@@ -23,6 +23,7 @@ from dflash_viz.weights.resolver import ROOT, cache_dir
 
 MODEL_NAME = "target"
 START_TIMEOUT_S = 600.0
+KEPT_LOGS = 20
 
 # What vLLM logs on its way up, and how far along that is (0.32.0).
 _STAGES = (
@@ -78,6 +79,8 @@ class EngineServer:
             "host": "127.0.0.1",
             "port": self.url.rpartition(":")[2],
             "speculative-config": self.spec.speculative_config(drafter),
+            "disable-uvicorn-access-log": True,  # we ask for its health every second
+            "enable-prompt-tokens-details": True,
             **self.spec.engine,
         }
         if hooks:
@@ -96,9 +99,11 @@ class EngineServer:
         report(0.05, "starting vLLM")
         try:
             self.log.parent.mkdir(parents=True, exist_ok=True)
+            _forget_oldest(self.log.parent)
             self.log.write_bytes(b"")
         except OSError as error:
             raise LaneError(f"The engine's log {self.log} cannot be written: {error}.") from error
+        print(f"{self.spec.name}: the engine's log is {self.log}", flush=True)
         self._keeper = subprocess.Popen(
             [sys.executable, "-m", "dflash_viz.lanes.keeper", str(self.log), *self._command],
             stdin=subprocess.PIPE,
@@ -128,7 +133,7 @@ class EngineServer:
 
     def _await_ready(self, report: Report) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
-        with httpx.Client(base_url=self.url, timeout=2.0) as client:
+        with self._http() as client:
             while time.monotonic() < deadline:
                 if not self.alive():
                     raise LaneError(f"The engine did not start. {self.failure()}")
@@ -152,27 +157,33 @@ class EngineServer:
         """Whether the server runs and its engine answers."""
         if not self.alive():
             return False
-        with httpx.Client(base_url=self.url, timeout=2.0) as client:
+        with self._http() as client:
             return _healthy(client)
+
+    def _http(self) -> httpx.Client:
+        # Plain http: without verify=False every client reads the system's certificates first.
+        return httpx.Client(base_url=self.url, timeout=2.0, verify=False)
 
     def failure(self) -> str:
         """Why the server ended, from its log, with what to do about it."""
         text = self.log_tail(60_000)
         for pattern, advice in _ADVICE:
             if re.search(pattern, text):
-                return f"{advice} (Log: {self.log})"
+                return f"{advice} (Log: {self.log.name})"
         reason = next(_error_lines(text), "")
         status = self._keeper.returncode if self._keeper is not None else None
         how = f"it ended with status {status}" if status is not None else "it does not answer"
-        return f"{reason or how}. Log: {self.log}"
+        # The page shows this to visitors: the log's name only; the app's terminal has its path.
+        return f"{reason or how}. Log: {self.log.name}"
 
     def log_tail(self, limit: int) -> str:
         """The last ``limit`` bytes of the server's log."""
         try:
-            data = self.log.read_bytes()
+            with self.log.open("rb") as file:
+                file.seek(max(0, self.log.stat().st_size - limit))
+                return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
-        return data[-limit:].decode("utf-8", "replace")
 
     def stop(self) -> None:
         """End the server and every process of it; returns when they are gone."""
@@ -181,6 +192,12 @@ class EngineServer:
         assert self._keeper.stdin is not None
         self._keeper.stdin.close()
         self._keeper.wait()
+
+
+def _forget_oldest(folder: Path) -> None:
+    logs = sorted(folder.glob("*.log"), key=lambda log: log.stat().st_mtime)
+    for old in logs[:-KEPT_LOGS]:
+        old.unlink(missing_ok=True)
 
 
 def _flags(options: dict[str, Any]) -> Iterator[str]:

@@ -59,9 +59,14 @@ def load_preset(name: str) -> Preset:
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else PRESETS / f"{name}.yaml"
     try:
-        return msgspec.yaml.decode(path.read_bytes(), type=Preset)
+        preset = msgspec.yaml.decode(path.read_bytes(), type=Preset)
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in PRESETS.glob("*.yaml")))
         raise LaneError(f"There is no preset {name!r}. Known presets: {known}.") from None
+    except OSError as error:
+        raise LaneError(f"The preset {path} cannot be read: {error.strerror}.") from error
     except msgspec.MsgspecError as error:
         raise LaneError(f"The preset {path} is not valid: {error}.") from error
+    if not preset.lanes:
+        raise LaneError(f"The preset {path} has no lanes.")
+    return preset

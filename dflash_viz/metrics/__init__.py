@@ -9,7 +9,6 @@ from dflash_viz.metrics.figures import (
     mean_draft_s,
     mean_verify_s,
     running_figures,
-    running_mean_lengths,
     tokens_per_engine_step,
 )
 
@@ -22,6 +21,5 @@ __all__ = [
     "mean_draft_s",
     "mean_verify_s",
     "running_figures",
-    "running_mean_lengths",
     "tokens_per_engine_step",
 ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from dflash_viz.trace import Step
 
@@ -62,8 +61,8 @@ def decode_tokens_per_second(steps: Sequence[Step]) -> float | None:
 
 
 def mean_draft_s(steps: Sequence[Step]) -> float | None:
-    """Mean seconds that drafting took, over the steps that drafted."""
-    drafting = _drafting(steps)
+    """Mean seconds that drafting took, over the steps whose block a drafter made."""
+    drafting = [step for step in _drafting(steps) if not step.padded]
     return sum(s.draft_s for s in drafting) / len(drafting) if drafting else None
 
 
@@ -78,12 +77,6 @@ def draft_share(steps: Sequence[Step]) -> float | None:
     decoding = _decoding(steps)
     seconds = sum(s.end - s.start for s in decoding)
     return sum(s.draft_s for s in decoding) / seconds if seconds > 0 else None
-
-
-def running_mean_lengths(steps: Sequence[Step]) -> list[float]:
-    """After each drafting step, the AL (pooled) of the steps so far."""
-    sums = accumulate(s.num_accepted + 1 for s in _drafting(steps))
-    return [total / count for count, total in enumerate(sums, start=1)]
 
 
 def running_figures(steps: Sequence[Step]) -> list[Figure]:

@@ -1,8 +1,9 @@
 """What a trace holds: a header, the steps in order, and how the request ended.
 
-All times are seconds on the engine's monotonic clock, counted from the moment the request's first
-engine step began. Token texts are raw bytes written as latin-1 strings (one character per byte),
-because a token need not be valid UTF-8 on its own.
+All times are seconds on the engine's monotonic clock, counted from the beginning of the engine step
+that emitted the request's first token (the whole prompt, or the last chunk of a long one). Token
+texts are raw bytes written as latin-1 strings (one character per byte), because a token need not be
+valid UTF-8 on its own.
 """
 
 from __future__ import annotations
@@ -62,9 +63,7 @@ class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True):
     async_scheduling: bool | None = None
     prefix_caching: bool | None = None
     chat_template_hash: str | None = None
-    thinking: bool | None = None
     device: str | None = None
-    concurrency: int = 1
     versions: dict[str, str] = {}
 
 
@@ -80,7 +79,6 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_
     sampling: Sampling
     fingerprint: Fingerprint
     origin: Origin = "live"
-    num_cached_prompt_tokens: int = 0
     tokens: dict[int, str] = {}
 
 
@@ -110,7 +108,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, tag="step", tag_fiel
     inside; ``last`` says what the final emitted token is, None when it was cut off. ``prefill``
     marks the engine step that read the prompt and emitted the first token: no step in the sense
     of the figures. ``draft_s`` and ``verify_s`` are durations; ``offset`` counts the answer's
-    tokens before this step; ``batch_size`` the requests that shared the engine step.
+    tokens before this step; ``batch_size`` the requests that shared the engine step. ``padded``:
+    no drafter ran, the block holds zeros that vLLM verifies near the end of the context.
     """
 
     index: int
@@ -125,6 +124,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, tag="step", tag_fiel
     prefill: bool = False
     offset: int = 0
     batch_size: int = 1
+    padded: bool = False
     positions: list[Position] = []
     tokens: dict[int, str] = {}
 
@@ -158,6 +158,7 @@ class End(msgspec.Struct, frozen=True, omit_defaults=True, tag="end", tag_field=
     check: Check
     engine_accepted: list[int] = []
     engine_drafted: list[int] = []
+    num_cached_prompt_tokens: int | None = None
     error: str | None = None
 
 

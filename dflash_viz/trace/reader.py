@@ -15,6 +15,8 @@ from dflash_viz.trace.model import SCHEMA_VERSION, End, Header, Line, Step, Trac
 MAX_BYTES = 50_000_000
 MAX_STEPS = 200_000
 
+# RecursionError: thousands of brackets in one line.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decoder = msgspec.json.Decoder(Line)
 
 
@@ -47,7 +49,7 @@ def decode_lines(raw: Iterable[bytes]) -> Trace:
     for number, text in enumerate(lines, start=2):
         try:
             line = _decoder.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _UNREADABLE:
             trace.notices.append(f"Line {number} is damaged: {len(trace.steps)} steps before it were kept.")
             break
         if not _append(trace, line, number):
@@ -83,7 +85,7 @@ def _consistent(step: Step) -> bool:
 def _header(text: bytes) -> Header:
     try:
         version = msgspec.json.decode(text, type=_Version).schema
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise TraceError("This is no trace: its first line is not a trace header.") from error
     if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
         raise TraceError(
@@ -92,7 +94,7 @@ def _header(text: bytes) -> Header:
         )
     try:
         line = _decoder.decode(text)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise TraceError(f"The trace's header is damaged: {error}.") from error
     if not isinstance(line, Header):
         raise TraceError("This is no trace: its first line is not a trace header.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import traceback
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,29 +55,39 @@ class Question:
         if self._run is not None:
             await self._run.stop()
 
-    async def frames(self) -> AsyncIterator[Frame]:
+    async def frames(self) -> AsyncGenerator[Frame]:
         """Yield a frame whenever something has changed, at most 16 a second."""
         document = run_line("live", self.messages[-1].content)
         try:
             async for status in self._until_ready():
                 document += status
                 yield Frame(document)
+            if self._stopped.is_set():
+                raise LaneError("You stopped before the engine was asked.")
             async for frame in self._answer(document):
                 document = frame.document
                 yield frame
         except LaneError as error:
             action = RESTART_HINT if self.lane.status.state == "failed" else ""
             yield Frame(document + problem_line(str(error), action), finished=True, failed=True)
+        except Exception as error:  # a fault of ours must not take the question or the page along
+            traceback.print_exc()
+            message = f"The app failed: {type(error).__name__}: {error}"
+            yield Frame(document + problem_line(message, "Ask again."), finished=True, failed=True)
 
     async def _until_ready(self) -> AsyncIterator[str]:
         """Wait for the engine, saying how far it is. Raises ``LaneError`` if it will not come."""
+        waited = False
         while (status := self.lane.status).state != "ready":
+            waited = True
             if status.state in ("failed", "stopped"):
                 raise LaneError(status.message)
             if self._stopped.is_set():
                 raise LaneError("You stopped before the engine was ready.")
-            yield engine_line(status.state, status.message, status.progress)
+            yield engine_line(status.state, status.message, status.progress, status.seconds_left)
             await asyncio.sleep(WAIT_S)
+        if waited:
+            yield engine_line("ready", "ready")
 
     async def _answer(self, document: str) -> AsyncIterator[Frame]:
         client = self.lane.client
@@ -87,6 +98,8 @@ class Question:
         drawing = _Drawing(Frame(document), self.lane.spec.name, TextStream(client.detokenizer))
         try:
             async for lines in batches(aiter(self._run)):
+                if self._stopped.is_set() and not drawing.steps:
+                    await self._run.stop()  # pressed before vLLM knew the request
                 note = recorder.write(lines)
                 drawing.add(lines)
                 if note:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import AsyncIterator
@@ -19,7 +20,7 @@ from dflash_viz.lanes import Lane
 from dflash_viz.trace import Message, Sampling, Trace
 from dflash_viz.ui.chat import Frame, Question
 from dflash_viz.ui.recorder import runs_dir
-from dflash_viz.views.engine_status import engine_status
+from dflash_viz.views.engine_status import LANE_NAMES, engine_status
 from dflash_viz.views.page_lines import problem_line, recorded_document
 from dflash_viz.weights.resolver import ROOT
 
@@ -28,8 +29,6 @@ PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 MAX_PROMPT_CHARACTERS = 20_000
 # An engine that is used by several people at once answers them side by side, up to this many.
 MAX_RUNS = 4
-# How long this engine's last start took is not known before it has started once.
-TYPICAL_START_S = 40.0
 QUEUE_POLL_S = 0.02
 TITLE = "DFlash Viz"
 
@@ -50,8 +49,8 @@ show();
 INTRO = (
     "A small **drafter** guesses a block of tokens in one pass; the **target** checks the whole block in "
     "one pass and keeps the longest correct beginning. The text is the target's own; drafting only makes it "
-    "faster. Every block below is one real engine step. (A target of 135 million parameters is often wrong: "
-    "watch the blocks, not the facts.)"
+    "faster. Every block below is one real engine step. (The default target has only 135 million parameters "
+    "and is often wrong: watch the blocks, not the facts.)"
 )
 
 WELCOME_NOTE = "A real run, recorded earlier. Ask something to see a live one."
@@ -191,8 +190,8 @@ class Page:
         request: gr.Request,
     ) -> AsyncIterator[dict[Any, Any]]:
         """Answer one question; yields updates of the components until the answer has ended."""
-        text = text.strip()
-        if not text or self.lane is None:
+        text = (text or "").strip()
+        if not text or len(text) > MAX_PROMPT_CHARACTERS or self.lane is None:
             yield self._refuse(text)
             return
         turns = [*conversation, {"role": "user", "content": text}]
@@ -208,14 +207,21 @@ class Page:
             self.download: _hidden(),
         }  # fmt: skip
         try:
-            async for frame in question.frames():
-                yield self._update(frame, turns, text)
+            async with contextlib.aclosing(question.frames()) as frames:
+                async for frame in frames:
+                    if self._running.get(key) is not question:
+                        return  # cleared: what still comes belongs to nobody
+                    yield self._update(frame, turns, text)
         finally:
-            self._running.pop(key, None)
+            if self._running.get(key) is question:
+                del self._running[key]
 
     def _refuse(self, text: str) -> dict[Any, Any]:
         if not text:
             return {self.stage: gr.skip()}
+        if len(text) > MAX_PROMPT_CHARACTERS:
+            limit = f"{MAX_PROMPT_CHARACTERS:,} characters"
+            return {self.stage: problem_line(f"The question is longer than {limit}.", "Shorten it.")}
         message = "No engine runs here: this page shows recorded runs only."
         return {self.stage: problem_line(message, "Start the app where vLLM is installed to ask questions.")}
 
@@ -239,7 +245,8 @@ class Page:
 
     async def reset(self, request: gr.Request) -> dict[Any, Any]:
         """The clear button: stop what runs and start over."""
-        await self.halt(request)
+        if (question := self._running.pop(str(request.session_hash), None)) is not None:
+            await question.stop()
         return {
             self.conversation: [], self.chatbot: [], self.box: "", self.stage: "",
             self.send: _on(), self.stop: _off(), self.download: _hidden(),
@@ -253,7 +260,7 @@ class Page:
         """What the page shows first: a recorded run, until somebody asks."""
         if self.recorded is None:
             return ""
-        return recorded_document(self.recorded, WELCOME_NOTE)
+        return recorded_document(self.recorded, WELCOME_NOTE if self.lane is not None else "")
 
     def revive(self) -> list[Any]:
         """The restart button."""
@@ -268,12 +275,10 @@ class Page:
 
     def _status_html(self) -> str:
         if self.lane is None:
-            return engine_status("DFlash", "absent", "recorded runs only")
-        status = self.lane.status
-        left = None
-        if status.state == "loading" and status.progress is not None:
-            left = TYPICAL_START_S * (1 - status.progress)
-        return engine_status("DFlash", status.state, status.message, status.progress, left)
+            return engine_status(TITLE, "absent", "recorded runs only")
+        name, status = self.lane.spec.name, self.lane.status
+        shown = LANE_NAMES.get(name, name)
+        return engine_status(shown, status.state, status.message, status.progress, status.seconds_left)
 
 
 def _shown(turns: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import datetime
 from pathlib import Path
 
@@ -39,7 +40,8 @@ class Recorder:
         if self._writer is None:
             assert isinstance(line, Header)
             stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-            self.path = runs_dir() / f"{stamp}-{line.lane}-{line.trace_id}.jsonl"
+            # Whoever knows a name can download the file: nobody guesses a neighbour's.
+            self.path = runs_dir() / f"{stamp}-{line.lane}-{secrets.token_urlsafe(16)}.jsonl"
             self._writer = TraceWriter(self.path)
             _forget_oldest()
         return self._writer

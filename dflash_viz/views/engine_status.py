@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
+# How lanes are called on the page, by the method in their name.
+LANE_NAMES = {"dflash": "DFlash", "eagle3": "EAGLE-3", "ngram": "n-gram", "none": "no speculation"}
+
 # State -> mark and words; the mark repeats in form what the colour says.
 _STATES = {
     "queued": ("○", "queued"),
@@ -28,7 +31,7 @@ def engine_status(
         f'<span class="dv-mark" aria-hidden="true">{mark}</span> '
         f'<strong>{escape(name)}</strong> <span class="dv-words">{text}</span>'
     )
-    return f'<div class="dv-engine dv-{state}" role="status">{chip}{_bar(progress, words)}</div>'
+    return f'<div class="dv-engine dv-{state}">{chip}{_bar(progress, words)}</div>'
 
 
 def _bar(progress: float | None, words: str) -> str:

@@ -29,9 +29,11 @@ def run_line(origin: Origin, prompt: str, *, play: bool = False, note: str = "")
     return _line(type="run", origin=origin, prompt=prompt, play=play, note=note)
 
 
-def engine_line(state: str, message: str, progress: float | None = None) -> str:
+def engine_line(
+    state: str, message: str, progress: float | None = None, seconds_left: float | None = None
+) -> str:
     """Where the engine stands."""
-    return _line(type="engine", state=state, message=message, progress=progress)
+    return _line(type="engine", state=state, message=message, progress=progress, seconds_left=seconds_left)
 
 
 def problem_line(message: str, action: str = "") -> str:

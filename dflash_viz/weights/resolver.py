@@ -59,7 +59,7 @@ def resolve_model(name: str, progress: Progress = _silent) -> Path:
         folder = (base / name).expanduser()
         if folder.is_dir():
             progress(0.5, f"checking {folder.name}")
-            check_folder(folder)
+            check_folder(folder.resolve())
             return folder.resolve()
     if _HUB_ID.match(name) and not name.startswith(("assets/", ".")):
         return _from_hub(name, progress)
@@ -238,10 +238,10 @@ def _sha256(file: Path) -> str:
 
 
 def _damaged(folder: Path, name: str, why: str) -> WeightsError:
-    return WeightsError(
-        f"The weight file {name} in {folder} is damaged: {why}. Restore it (for a shipped drafter: "
-        f"git checkout -- {folder.name}) or download the model again."
-    )
+    remedy = "download the model again"
+    if folder.is_relative_to(ROOT):
+        remedy = f"restore it with: git checkout -- {folder.relative_to(ROOT)}"
+    return WeightsError(f"The weight file {name} of {folder.name} is damaged ({why}): {remedy}.")
 
 
 def _disk_full(folder: Path) -> WeightsError:

@@ -50,7 +50,7 @@ def assert_true_to_engine(lane: Lane, trace: Trace) -> None:
         kept = min(step.num_accepted, len(step.emitted))  # a stop condition may have cut the prefix
         assert step.drafted[:kept] == step.emitted[:kept]
         assert step.end > step.start
-        assert step.draft_s > 0
+        assert step.draft_s > 0 or step.padded
         assert step.verify_s > 0
         assert step.draft_s + step.verify_s <= (step.end - step.start) * 1.001
 
@@ -178,6 +178,56 @@ async def test_top_k_when_asked_for(lane: Lane) -> None:
                 assert step.positions[i].target[0].p == pytest.approx(step.positions[i].p_target_drafted)
     plain = await record(lane, "What is the capital of France?", Sampling(max_tokens=24))
     assert not any(s.positions for s in plain.steps)
+
+
+async def test_top_k_in_a_mixed_batch(lane: Lane) -> None:
+    """Requests that start at different times, one of which asks: its lists are those it gets alone."""
+    alone = await record(lane, "What is the capital of France?", Sampling(max_tokens=24), top_k=3)
+
+    async def later(prompt: str, seconds: float) -> Trace:
+        await asyncio.sleep(seconds)
+        return await record(lane, prompt, Sampling(max_tokens=60))
+
+    mixed, *_ = await asyncio.gather(
+        record(lane, "What is the capital of France?", Sampling(max_tokens=24), top_k=3),
+        later("Tell me about rivers.", 0.0),
+        later("Tell me about mountains.", 0.15),
+    )
+    assert max(s.batch_size for s in mixed.steps) > 1
+    assert mixed.output_token_ids[:8] == alone.output_token_ids[:8]
+    for step in (s for s in mixed.steps if s.drafted):
+        for i, token in enumerate(step.drafted):
+            assert step.positions[i].drafter[0].id == token
+        # At temperature 0 the target's favourite is what was emitted at each kept position.
+        for i, token in enumerate(step.emitted):
+            assert step.positions[i].target[0].id == token
+
+
+@pytest.mark.parametrize("asked", ["abc", [1], -3, 10**9])
+async def test_nonsense_from_a_client_harms_nobody(lane: Lane, asked: object) -> None:
+    assert lane._server is not None
+    body = {
+        "model": "target",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "max_tokens": 8,
+        "vllm_xargs": {"dflash_viz_top_k": asked},
+    }
+    async with httpx.AsyncClient(base_url=lane._server.url, timeout=60) as http:
+        other = record(lane, "Say hello.", Sampling(max_tokens=20))
+        trace, answer = await asyncio.gather(other, http.post("/v1/chat/completions", json=body))
+    assert answer.status_code in (200, 400)
+    assert_true_to_engine(lane, trace)
+
+
+async def test_the_end_of_the_context(lane: Lane) -> None:
+    """Where no block fits any more vLLM skips the drafter: no draft time may be invented."""
+    trace = await record(lane, "word " * 1980, Sampling(max_tokens=400))
+    assert trace.end.check.agrees is True, trace.end.check
+    assert len(trace.header.prompt_token_ids) + trace.end.num_output_tokens >= 2040
+    padded = [s for s in trace.steps if s.padded]
+    assert padded
+    assert all(s.draft_s == 0 for s in padded)
+    assert all(s.draft_s > 0 for s in trace.steps if s.drafted and not s.padded)
 
 
 async def test_fingerprint(lane: Lane) -> None:

@@ -40,6 +40,12 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     bad.write_text("title: x\nlanes:\n  - name: a\n    methods: dflash\n")
     with pytest.raises(LaneError, match="methods"):
         load_preset(str(bad))
+    bad.write_text("title: x\nlanes: []\n")
+    with pytest.raises(LaneError, match="has no lanes"):
+        load_preset(str(bad))
+    (tmp_path / "folder.yaml").mkdir()
+    with pytest.raises(LaneError, match=r"folder\.yaml cannot be read"):
+        load_preset(str(tmp_path / "folder.yaml"))
     bad.write_text("title: [")
     with pytest.raises(LaneError, match=r"bad\.yaml is not valid"):
         load_preset(str(bad))

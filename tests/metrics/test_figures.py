@@ -17,7 +17,6 @@ def test_values(trace: Trace) -> None:
     assert metrics.mean_draft_s(steps) == pytest.approx(0.01)
     assert metrics.mean_verify_s(steps) == pytest.approx(0.03)
     assert metrics.draft_share(steps) == pytest.approx(0.2)
-    assert metrics.running_mean_lengths(steps) == [2.0, 3.0, 3.0]
 
 
 def test_nothing_yet(trace: Trace) -> None:

@@ -99,6 +99,12 @@ def test_any_change_of_a_line_never_crashes(data: st.DataObject) -> None:
         assert decode_lines([bad]).steps == []
 
 
+def test_a_line_of_brackets(trace: Trace) -> None:
+    with pytest.raises(TraceError):
+        decode_lines([b"[" * 100_000])
+    assert decode_lines([encode_line(trace.header), b'{"type":' + b"[" * 100_000]).notices
+
+
 def test_missing_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"nothing\.jsonl cannot be read"):
         read_trace(tmp_path / "nothing.jsonl")

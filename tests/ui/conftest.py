@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from dflash_viz.lanes.server import free_port
+from dflash_viz.trace import read_trace
 from dflash_viz.weights import embedded_target_dir, resolve_model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +52,8 @@ class App:
 
     def traces(self) -> list[Path]:
         """The traces of its runs, oldest first."""
-        return sorted((self.cache / "runs").glob("*.jsonl"))
+        files = (self.cache / "runs").glob("*.jsonl")
+        return sorted(files, key=lambda file: read_trace(file).header.recorded_at + str(file.stat().st_ctime))
 
     def descendants(self) -> list[psutil.Process]:
         """Every process below the app."""

@@ -146,6 +146,17 @@ def test_a_second_turn_continues_and_clear_forgets(app: App, page: Page) -> None
     assert len(last_trace(app).header.messages) == 1
 
 
+def test_clear_in_mid_answer_forgets(app: App, page: Page) -> None:
+    open_ready(page, app)
+    ask_and_see_blocks(page, LONG)
+    page.click("#clear")
+    expect(page.locator("#send")).to_be_enabled(timeout=5_000)
+    time.sleep(1)
+    expect(page.locator("#chat .user")).to_have_count(0)
+    ask_to_the_end(page, "Hello.")
+    assert len(last_trace(app).header.messages) == 1
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_shows_as_text(app: App, page: Page, text: str) -> None:
     open_ready(page, app)
@@ -216,6 +227,7 @@ def test_closing_the_tab_stops_its_run(app: App, page: Page) -> None:
     ask_and_see_blocks(tab, LONG)
     tab.close()
     path = app.traces()[-1]
+    assert read_trace(path).end is None, "it ended by itself before the tab was closed"
     deadline = time.monotonic() + 20
     while (size := path.stat().st_size) != (time.sleep(1.5) or path.stat().st_size):
         assert time.monotonic() < deadline, f"the run goes on: {size} bytes"
