@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import zmq
 
+from dflash_viz.hooks.repair import repair_sampling
 from dflash_viz.hooks.v1 import HookUnsupportedError, V1Adapter
 from dflash_viz.hooks.wire import Record
 
@@ -46,7 +47,15 @@ class Probe:
         adapter = V1Adapter(runner, emit)
         adapter.install()
         self._dflash_viz = (adapter, socket)
-        return {"steps": True, **describe(runner)}
+        return {"steps": True, "repairs": self.dflash_viz_repairs(runner), **describe(runner)}
+
+    def dflash_viz_repairs(self, runner: Any) -> list[str]:
+        """Repair a CPU build's sampling, once: it stays when the hooks come off."""
+        if runner.device.type == "cpu" and not hasattr(self, "_dflash_viz_repairs"):
+            from vllm.v1.sample import rejection_sampler
+
+            self._dflash_viz_repairs = repair_sampling(rejection_sampler, runner.device)
+        return getattr(self, "_dflash_viz_repairs", [])
 
     def dflash_viz_remove(self) -> None:
         """Stop recording and leave the runner as it was."""

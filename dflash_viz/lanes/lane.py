@@ -225,6 +225,7 @@ def _fingerprint(spec: LaneSpec, engine: dict[str, Any], target: Path, drafter: 
         prefix_caching=engine["prefix_caching"],
         chat_template_hash=hashlib.sha256(template.read_bytes()).hexdigest() if template.is_file() else None,
         device=engine["device"],
+        repairs=engine["repairs"],
         versions={**engine["versions"], **_own_versions()},
     )
 

@@ -49,7 +49,8 @@ class ModelPrint(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything about the engine that can change a figure."""
+    """Everything about the engine that can change a figure; ``repairs`` names what the hooks mended
+    in it (see ``dflash_viz.hooks.repair``)."""
 
     method: str
     target: ModelPrint
@@ -64,6 +65,7 @@ class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True):
     prefix_caching: bool | None = None
     chat_template_hash: str | None = None
     device: str | None = None
+    repairs: list[str] = []
     versions: dict[str, str] = {}
 
 

@@ -163,6 +163,24 @@ async def test_closing_the_iteration_stops_the_engine(lane: Lane) -> None:
     assert await counters(lane) == before
 
 
+async def test_a_seed_fixes_the_draw(lane: Lane) -> None:
+    hot = Sampling(max_tokens=40, temperature=0.8, seed=11)
+    first, again = [await record(lane, "Tell me a joke.", hot) for _ in range(2)]
+    other = await record(lane, "Tell me a joke.", Sampling(max_tokens=40, temperature=0.8, seed=12))
+    assert first.output_token_ids == again.output_token_ids
+    assert other.output_token_ids != first.output_token_ids
+
+
+async def test_draws_are_tokens_the_target_finds_likely(lane: Lane) -> None:
+    """Above temperature 0 what is emitted must come from the target's distribution, not from noise."""
+    hot = Sampling(max_tokens=80, temperature=0.7, seed=5)
+    trace = await record(lane, "What is photosynthesis?", hot, top_k=20)
+    emitted = [(s, i) for s in trace.steps if s.drafted for i in range(len(s.emitted))]
+    likely = [s.emitted[i] in {t.id for t in s.positions[i].target} for s, i in emitted]
+    assert sum(likely) / len(likely) > 0.9
+    assert sum(s.num_accepted for s in trace.steps) > 10
+
+
 async def test_top_k_when_asked_for(lane: Lane) -> None:
     trace = await record(lane, "What is the capital of France?", Sampling(max_tokens=24), top_k=5)
     assert_true_to_engine(lane, trace)
