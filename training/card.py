@@ -40,7 +40,7 @@ the token that followed. Muon for matrices ({matrix_lr:g}), AdamW for norms ({ve
 {steps:,} steps of {sequences_step} sequences with {anchors_step} anchors each. A share of
 {shortened:g} of the blocks is shortened, so that smaller K are no new situation.
 The key norms are fixed at one.
-On an H200: {generation:.0f} s to write the data and {seconds:.0f} s to train{note}.
+On {device}: {generation:.0f} s to write the data and {seconds:.0f} s to train{note}.
 
     {command}
 
@@ -110,6 +110,7 @@ def render(title: str, summary: dict[str, Any], rows: list[dict[str, Any]]) -> s
         steps=last["step"],
         sequences_step=recipe["sequences"],
         anchors_step=recipe["anchors"],
+        device=summary["device"],
         generation=summary["generation_seconds"],
         seconds=last["seconds"],
         note=summary.get("note", ""),

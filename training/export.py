@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from dflash_viz.weights.resolver import write_sums
 from training.drafter import Drafter, DrafterConfig
 from training.target import Target, TargetConfig
 
@@ -108,6 +109,7 @@ def export(drafter: Drafter, out: Path, summary: dict[str, object]) -> None:
         ("training.json", summary),
     ):
         (out / file).write_text(json.dumps(content, indent=2) + "\n")
+    write_sums(out)
 
 
 def load_drafter(folder: Path, target: Target) -> Drafter:

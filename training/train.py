@@ -197,6 +197,7 @@ class Trainer:
         part = self.train_part
         return {
             "recipe": asdict(self.recipe),
+            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
             "sequences": len(part.tokens),
             "tokens": part.tokens.numel(),
             "answer_tokens": int((part.marks > 0).sum()),

@@ -25,7 +25,7 @@ class Document:
     def __init__(self, k: int = 7, lane: str = "dflash", pace: float = 0.05, **run):
         self.pace = pace  # seconds a step
         self.k, self.lane, self.lines, self.ids, self.clock, self.index = k, lane, [], {}, 0.0, 0
-        self.add("run", **{"origin": "live", "title": "A run", "prompt": "Count.", "play": False, **run})
+        self.add("run", **{"origin": "live", "prompt": "Count.", "play": False, **run})
 
     def add(self, kind: str, **fields) -> Document:
         self.lines.append({"type": kind, **fields})
@@ -99,8 +99,8 @@ WORDS = [" sum", " of", " two", " odd", " num", "bers", " is"]
 
 def sample(**run) -> Document:
     """One step of every kind, then the end."""
-    document = Document(title="SmolLM2-135M · CPU", prompt="Is the sum of two odd numbers even?", **run)
-    document.add("engine", state="running", message="answering", progress=None).header().prefill()
+    document = Document(**{"prompt": "Is the sum of two odd numbers even?"} | run)
+    document.add("engine", state="ready", message="answering", progress=None).header().prefill()
     document.block(WORDS, 4, " even").figures("5.00")
     document.block([",", " be", "cause", " each", " is", " one", " more"], 7, " than").figures("6.50")
     document.block([" an", " even", "\n", "\t", " ", " numb", "er"], 0, " its").figures("4.67")
@@ -138,10 +138,7 @@ def scripts():
 @pytest.fixture(scope="session")
 def chromium():
     """One browser for all tests of this folder."""
-    api = pytest.importorskip("playwright.sync_api")
-    if not Path(CHROMIUM).exists():
-        pytest.skip("no chromium: set DFLASH_VIZ_CHROMIUM")
-    with api.sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()

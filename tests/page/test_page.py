@@ -146,7 +146,7 @@ def test_whitespace_is_visible(open_page):
 def test_hostile_text_is_text(open_page, feed, make_document):
     hostile = "<script>window.hacked=1</script></textarea><img src=x onerror=window.hacked=2>"
     page = open_page()
-    document = make_document(prompt=hostile, title=hostile, note=hostile).header().prefill(hostile)
+    document = make_document(prompt=hostile, note=hostile).header().prefill(hostile)
     document.block([hostile, *WORDS[:6]], 1, hostile).add("problem", message=hostile, action=hostile)
     document.add("engine", state="failed", message=hostile, progress=None)
     document.add(
@@ -197,10 +197,10 @@ def test_skipped_values_lose_no_step(open_page, make_document):
 
 def test_another_document_starts_over(open_page, feed, make_document):
     page = open_page()
-    feed(page, make_document(title="first").header().prefill().block(WORDS, 3, " x").end())
-    feed(page, make_document(title="second").header().prefill("Now"))
+    feed(page, make_document(prompt="first").header().prefill().block(WORDS, 3, " x").end())
+    feed(page, make_document(prompt="second").header().prefill("Now"))
     assert answer(page) == "Now"
-    assert page.locator(".dv-run-title").inner_text() == "second"
+    assert page.locator(".dv-prompt").inner_text() == "Prompt: second"
     feed(page, "")
     assert page.locator(".dv-empty-state").is_visible()
     assert page.locator(".dv-card").count() == 0
@@ -370,9 +370,7 @@ def test_a_card_for_each_lane_in_order(open_page, feed, make_document):
 @pytest.mark.parametrize("phone", [True, False])
 def test_nothing_overflows_the_page(open_page, feed, make_document, phone):
     page = open_page(phone=phone)
-    document = (
-        make_document(k=15, prompt="x" * 500, title="y" * 200, note="z" * 300).header().prefill("w" * 300)
-    )
+    document = make_document(k=15, prompt="x" * 500, note="z" * 300).header().prefill("w" * 300)
     document.block([*WORDS, *WORDS, "v" * 90], 9, "u" * 200).figures("123456789.00").end(message="m" * 300)
     feed(page, document)
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

@@ -26,7 +26,7 @@ def test_accepted_counts_equal_vllms_in_float32(tmp_path: Path) -> None:
     from training.target import Target
 
     folder = resolve_model("embedded")
-    with serve(folder, DRAFTER, K, "float32", tmp_path / "log") as url:
+    with serve(folder, DRAFTER, K, "float32") as url:
         measured = accepted_per_step(url, PROMPTS, NEW_TOKENS)
     target = Target.load(folder, "cpu", torch.float32)
     drafter = load_drafter(DRAFTER, target)
