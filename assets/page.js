@@ -44,8 +44,10 @@
       this.clear();
     }
 
-    // "?" explains a figure wherever the focus is, but in a text field it is a question mark.
+    // Escape leaves a selected step. "?" explains a figure wherever the focus is, but in a text field it
+    // is a question mark.
     key(event) {
+      if (event.key === "Escape") this.cards.forEach((card) => card.leaveSelection());
       if (event.key !== "?" || event.target.closest("input, textarea, [contenteditable]")) return;
       const inside = Array.from(this.cards.values()).find((card) => card.node.contains(event.target));
       const card = inside || this.cards.values().next().value;
@@ -95,6 +97,7 @@
     }
 
     clear() {
+      this.failed = false;
       this.clearCards();
       this.run = null;
       this.engine = null;
@@ -121,7 +124,7 @@
     startRun(run) {
       this.run = run;
       this.runDirty = true;
-      if (run.play && !this.player) this.player = new DFlashViz.Player();
+      if (run.play && !this.player) this.player = new DFlashViz.Player(run.speed || 1);
     }
 
     // Data only; the next frame draws.
@@ -155,8 +158,9 @@
       if (this.runDirty && this.run) this.head.drawRun(this.run);
       this.runDirty = false;
       if (this.engine) this.head.engine.draw(this.engine);
+      if (this.problems.length) this.failed = true; // nothing is to be waited for any more
       this.problems.splice(0).forEach((line) => this.head.drawProblem(line));
-      this.empty.hidden = this.cards.size > 0;
+      this.empty.hidden = this.cards.size > 0 || Boolean(this.failed);
       setText(this.empty, this.run ? WAITING : EMPTY);
       this.cards.forEach((card) => card.draw());
       this.announce(now);
@@ -209,6 +213,7 @@
 
     destroy() {
       cancelAnimationFrame(this.frame);
+      document.removeEventListener("keydown", this.onKey);
       clearTimeout(this.announceTimer);
       this.observer.disconnect();
       this.sizes.disconnect();

@@ -17,7 +17,7 @@
   };
 
   function meaning(cell) {
-    return cell.cut ? "accepted by the target, but cut off by a stop condition" : MEANING[cell.kind];
+    return cell.cut ? "accepted by the target, but cut off by a stop condition or the token limit" : MEANING[cell.kind];
   }
 
   function segmentNode(segment) {

@@ -16,6 +16,12 @@
     return model.name.replace(/\/+$/, "").split("/").pop();
   }
 
+  // A drafter may run with smaller blocks than it was trained for: more K, other figures.
+  function trained(print, k) {
+    const size = print.trained_block_size;
+    return size && size !== k + 1 ? " (trained for " + size + ")" : "";
+  }
+
   class Card {
     constructor(parent, name, popover) {
       this.lane = new DFlashViz.Lane(name);
@@ -27,7 +33,6 @@
       this.figures = new DFlashViz.Figures(this.node, popover);
       this.block = new DFlashViz.Block(this.node);
       this.buildColumns();
-      this.node.addEventListener("keydown", (event) => this.key(event));
       this.observer = new ResizeObserver(() => this.resized());
       this.observer.observe(this.node);
     }
@@ -81,8 +86,8 @@
       this.drawBlock();
     }
 
-    key(event) {
-      if (event.key === "Escape" && this.selected !== null) this.history.backToLive();
+    leaveSelection() {
+      if (this.selected !== null) this.history.backToLive();
     }
 
     draw() {
@@ -103,7 +108,7 @@
       const print = lane.fingerprint;
       const facts = [
         k ? "K = " + k : null,
-        k && lane.method === "dflash" ? "block size " + (k + 1) : null,
+        k && lane.method === "dflash" ? "block size " + (k + 1) + trained(print, k) : null,
         shortName(print.target) && "target " + shortName(print.target),
         shortName(print.drafter) && "drafter " + shortName(print.drafter),
         print.device,
@@ -133,14 +138,14 @@
       this.answer.finish();
       const how = ENDINGS[end.finish_reason] || "Ended: " + end.finish_reason;
       const error = end.error ? ": " + end.error : "";
-      setText(this.ending, how + error + ". " + plural(end.num_output_tokens, "token") + ".");
+      setText(this.ending, how + error.replace(/\.$/, "") + ". " + plural(end.num_output_tokens, "token") + ".");
       return this.drawCheck(end.check || { agrees: null, message: "" });
     }
 
     // Disagreement means that a step was lost or misread: never shown quietly.
     drawCheck(check) {
       const message = check.message || "";
-      const words = { true: "✓ Agrees with vLLM's own counts", false: "⚠ Does not agree with vLLM's own counts" };
+      const words = { true: "✓ The recording agrees with vLLM's own counts", false: "⚠ The recording does not agree with vLLM's own counts" };
       const start = words[String(check.agrees)] || "Not checked against vLLM's own counts";
       this.check.className = "dv-check dv-check-" + check.agrees;
       if (check.agrees === false) this.check.setAttribute("role", "alert");

@@ -40,11 +40,11 @@
 
   // Plays the lines by each lane's own clock: a line is due when the last step before it has ended.
   class Player {
-    constructor() {
+    constructor(speed) {
       this.items = [];
       this.next = 0;
       this.clock = 0;
-      this.speed = 1;
+      this.speed = speed;
       this.playing = true;
       this.laneClocks = new Map();
       this.announced = new Set(); // lanes whose figures have been laid out

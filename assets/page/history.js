@@ -17,7 +17,7 @@
   }
 
   function label(step) {
-    const last = step.last ? ", then " + MARKS[step.last].word : step.drafted.length ? ", cut by a stop condition" : "";
+    const last = step.last ? ", then " + MARKS[step.last].word : step.drafted.length ? ", cut by a stop condition or the token limit" : "";
     return announcement(step) + last;
   }
 

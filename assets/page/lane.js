@@ -135,7 +135,7 @@
 
   function ending(lane, step) {
     if (!hasOwnToken(step)) {
-      return "; a stop condition cut the step after " + plural(step.emitted.length, "emitted token") + ".";
+      return "; a stop condition or the token limit cut the step after " + plural(step.emitted.length, "emitted token") + ".";
     }
     const token = MARKS[step.last].sign + " " + quoted(lane, step, step.emitted.length - 1);
     if (step.last === "bonus") return ", then " + token + ", the bonus token from the target.";

@@ -129,11 +129,11 @@ class Assembler:
         theirs = list(zip(counts.per_step_accepted or [], counts.per_step_drafted, strict=True))
         if ours != theirs:
             return Check(False, _difference(ours, theirs))
-        return Check(True, f"all {len(ours)} steps, accepted and drafted tokens alike")
+        return Check(True, f"{len(ours)} of {len(ours)} steps, accepted and drafted tokens alike")
 
 
 _UNCOUNTED = (
-    "the steps hold exactly the {n} tokens of the answer; vLLM reports per-step counts only for "
+    "the tokens of the steps are those of the answer ({n}); vLLM reports per-step counts only for "
     "answers that ran to their end and drafted"
 )
 

@@ -246,7 +246,9 @@ class LaneRun:
     def _absorb_chunk(self, chunk: _Chunk) -> list[Line]:
         lines: list[Line] = []
         if chunk.error is not None:
-            self._events.put_nowait(LaneError(f"The engine failed: {chunk.error.message}"))
+            # vLLM points to a stack trace, which only its log has.
+            message = chunk.error.message.partition(" See stack trace")[0]
+            self._events.put_nowait(LaneError(f"The engine failed: {message}"))
             return lines
         if chunk.prompt_token_ids is not None and self._assembler is None:
             lines.append(self._header(chunk.prompt_token_ids))

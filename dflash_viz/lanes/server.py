@@ -138,7 +138,7 @@ class EngineServer:
                 if not self.alive():
                     raise LaneError(f"The engine did not start. {self.failure()}")
                 if _healthy(client):
-                    report(1.0, "ready")
+                    report(0.98, "installing the hooks")
                     return
                 report(*self._stage())
                 time.sleep(0.25)
@@ -172,7 +172,7 @@ class EngineServer:
                 return f"{advice} (Log: {self.log.name})"
         reason = next(_error_lines(text), "")
         status = self._keeper.returncode if self._keeper is not None else None
-        how = f"it ended with status {status}" if status is not None else "it does not answer"
+        how = f"It ended with status {status}" if status else "It does not answer"
         # The page shows this to visitors: the log's name only; the app's terminal has its path.
         return f"{reason or how}. Log: {self.log.name}"
 

@@ -99,7 +99,7 @@ _SHOWN = (
     (
         "al", "AL", "tokens",
         "Acceptance length, pooled: 1 + accepted tokens / steps that drafted. "
-        "The 1 is the target's own token.",
+        "The 1 is the target's own token. A block that the answer's end cuts still counts what was accepted.",
     ),
     (
         "rate", "acceptance rate", "%",

@@ -56,7 +56,7 @@ class Question:
             await self._run.stop()
 
     async def frames(self) -> AsyncGenerator[Frame]:
-        """Yield a frame whenever something has changed, at most 16 a second."""
+        """Yield a frame whenever something has changed, at most 20 a second."""
         document = run_line("live", self.messages[-1].content)
         try:
             async for status in self._until_ready():

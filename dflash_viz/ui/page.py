@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import AsyncIterator
 from html import escape
 from pathlib import Path
@@ -30,6 +31,7 @@ MAX_PROMPT_CHARACTERS = 20_000
 # An engine that is used by several people at once answers them side by side, up to this many.
 MAX_RUNS = 4
 QUEUE_POLL_S = 0.02
+CHAT_EVERY_S = 0.25
 TITLE = "DFlash Viz"
 
 EXAMPLES = [
@@ -48,10 +50,20 @@ show();
 
 INTRO = (
     "A small **drafter** guesses a block of tokens in one pass; the **target** checks the whole block in "
-    "one pass and keeps the longest correct beginning. The text is the target's own; drafting only makes it "
-    "faster. Every block below is one real engine step. (The default target has only 135 million parameters "
-    "and is often wrong: watch the blocks, not the facts.)"
+    "one pass and keeps the longest correct beginning. The text is the target's own; drafting is there to "
+    "make it faster. Every block below is one real engine step."
 )
+
+PLACEHOLDER = (
+    "Ask the target something. The default one has only 135 million parameters and is often wrong: "
+    "watch the blocks, not the facts."
+)
+
+# Gradio confines our style sheets to what lies inside its frame; these rules are about the frame.
+FRAME_STYLE = """
+.gradio-container { max-width: 1600px !important; margin: 0 auto !important; }
+@media (max-width: 800px) { .gradio-container .main.app { padding: 12px !important; } }
+"""
 
 WELCOME_NOTE = "A real run, recorded earlier. Ask something to see a live one."
 
@@ -67,6 +79,7 @@ def head() -> str:
     """What the page's head loads: plotly from its own package, then our scripts. Nothing remote."""
     return (
         f'<script src="gradio_api/file={PLOTLY}"></script>\n<script>{page_script()}</script>\n'
+        f"<style>{FRAME_STYLE}</style>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
     )
 
@@ -114,27 +127,29 @@ class Page:
             label="Chat",
             show_label=False,
             height=420,
+            latex_delimiters=[],
             render_markdown=False,  # a model's answer is text, whatever it looks like
             buttons=[],
             feedback_options=None,
-            placeholder="Ask the target something.",
+            placeholder=PLACEHOLDER,
             elem_id="chat",
         )
         self.box = gr.Textbox(
             label="Your question",
             placeholder="Ask something, then press Enter",
             lines=2,
-            max_length=MAX_PROMPT_CHARACTERS,
+            max_lines=6,
             elem_id="question",
             submit_btn=False,
         )
-        with gr.Row():
+        with gr.Row(elem_classes="dv-buttons"):
             self.send = gr.Button("Send", variant="primary", elem_id="send", min_width=80)
             self.stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=80)
             self.clear = gr.Button("Clear", elem_id="clear", min_width=80)
+        with gr.Column(elem_classes="dv-examples"):
+            gr.Examples(EXAMPLES, inputs=self.box, label="Examples: maths, code, chat, copying")
 
     def _extras(self) -> None:
-        gr.Examples(EXAMPLES, inputs=self.box, label="Examples: maths, code, chat, copying")
         with gr.Accordion("Settings", open=False, elem_id="settings"):
             self.temperature = gr.Slider(
                 0.0, 1.5, value=0.0, step=0.1, label="Temperature",
@@ -150,10 +165,12 @@ class Page:
                 info="The answer ends after this many tokens.",
             )
             self.seed = gr.Number(
-                value=None,
+                value=0,
+                minimum=0,
+                maximum=2**31 - 1,
                 precision=0,
                 label="Seed",
-                info="Fixes the draws above temperature 0. Empty: a new one each time.",
+                info="Above temperature 0 the same seed gives the same draws.",
             )
         self.download = gr.DownloadButton("Download this run's trace", visible=False, elem_id="download")
 
@@ -207,11 +224,15 @@ class Page:
             self.download: _hidden(),
         }  # fmt: skip
         try:
+            said = 0.0
             async with contextlib.aclosing(question.frames()) as frames:
                 async for frame in frames:
                     if self._running.get(key) is not question:
                         return  # cleared: what still comes belongs to nobody
-                    yield self._update(frame, turns, text)
+                    # The chat draws a message anew each time: it follows the stage in larger strides.
+                    speak = frame.finished or time.monotonic() - said > CHAT_EVERY_S
+                    said = time.monotonic() if speak else said
+                    yield self._update(frame, turns, text, speak)
         finally:
             if self._running.get(key) is question:
                 del self._running[key]
@@ -225,9 +246,9 @@ class Page:
         message = "No engine runs here: this page shows recorded runs only."
         return {self.stage: problem_line(message, "Start the app where vLLM is installed to ask questions.")}
 
-    def _update(self, frame: Frame, turns: list[dict[str, str]], text: str) -> dict[Any, Any]:
+    def _update(self, frame: Frame, turns: list[dict[str, str]], text: str, speak: bool) -> dict[Any, Any]:
         shown: dict[Any, Any] = {self.stage: frame.document}
-        if frame.answer or frame.finished:
+        if speak:
             answered = [*turns, {"role": "assistant", "content": frame.answer}]
             shown[self.chatbot] = _shown(answered)
         if frame.finished:

@@ -16,6 +16,8 @@ from dflash_viz.metrics import Figure, running_figures
 from dflash_viz.trace import Line, Origin, Step, Trace
 
 _encoder = msgspec.json.Encoder()
+# Real time is over before one has looked: 45 steps in two seconds.
+RECORDED_SPEED = 0.25
 _DIGITS = {"al": 2, "per_step": 2, "rate": 0, "draft_share": 0, "steps": 0}
 
 
@@ -24,9 +26,10 @@ def _line(**fields: Any) -> str:
     return _encoder.encode(fields).decode().replace("<", "\\u003c") + "\n"
 
 
-def run_line(origin: Origin, prompt: str, *, play: bool = False, note: str = "") -> str:
-    """The first line of a document. ``play`` lets the page pace the steps by their times."""
-    return _line(type="run", origin=origin, prompt=prompt, play=play, note=note)
+def run_line(origin: Origin, prompt: str, *, play: bool = False, speed: float = 1, note: str = "") -> str:
+    """The first line of a document. ``play`` lets the page pace the steps by their times, at first
+    ``speed`` times as fast as they were."""
+    return _line(type="run", origin=origin, prompt=prompt, play=play, speed=speed, note=note)
 
 
 def engine_line(
@@ -63,7 +66,10 @@ def recorded_document(trace: Trace, note: str = "") -> str:
     """A whole recorded run, to be played by the page on the clock of its steps."""
     lane = trace.header.lane
     prompt = next((m.content for m in reversed(trace.header.messages) if m.role == "user"), "")
-    lines = [run_line("recorded", prompt, play=True, note=note), trace_line(trace.header, lane)]
+    lines = [
+        run_line("recorded", prompt, play=True, speed=RECORDED_SPEED, note=note),
+        trace_line(trace.header, lane),
+    ]
     for count, step in enumerate(trace.steps, start=1):
         lines.append(trace_line(step, lane))
         lines.append(figures_line(trace.steps[:count], lane))

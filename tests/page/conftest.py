@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 CHROMIUM = os.environ.get("DFLASH_VIZ_CHROMIUM", "/usr/bin/chromium")

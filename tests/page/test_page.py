@@ -69,7 +69,7 @@ def test_full_block(open_page, feed, make_document):
 def test_cut_step_says_so(open_page, feed, make_document):
     page = open_page()
     feed(page, make_document().header().prefill().block(WORDS, 5, None, emit=3))
-    assert "a stop condition cut the step after 3 emitted tokens" in caption(page)
+    assert "a stop condition or the token limit cut the step after 3 emitted tokens" in caption(page)
     assert [kind for kind, _, _ in cells(page)] == ["anchor", *["accepted"] * 5, "rejected", "discarded"]
     assert page.locator(".dv-cut").count() == 2, "accepted, but not part of the answer"
     assert answer(page) == "The a b c"
