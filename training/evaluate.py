@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -57,10 +56,7 @@ def mean_of_sets(rows: list[Figures]) -> Figures:
 def evaluate(drafter: Path, sets: dict[str, list[str]], k: int, dtype: str, new_tokens: int) -> list[Figures]:
     """Run all sets on one server with K = ``k`` and print each result."""
     rows = []
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        serve(resolve_model("embedded"), drafter, k, dtype, Path(scratch) / "log") as url,
-    ):
+    with serve(resolve_model("embedded"), drafter, k, dtype) as url:
         for name, prompts in sets.items():
             rows.append(figures(name, k, accepted_per_step(url, prompts, new_tokens)))
             print(markdown(rows[-1]), flush=True)
