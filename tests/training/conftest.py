@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from tokenizers.decoders import ByteLevel
 
@@ -72,3 +75,31 @@ def target() -> Target:
 def folder(tmp_path: Path) -> Path:
     """Where a test may write."""
     return tmp_path
+
+
+def save_target(config: TargetConfig, tokenizer: Tokenizer, folder: Path) -> None:
+    """Write a checkpoint that ``Target.load`` reads."""
+    raw = {
+        "num_hidden_layers": config.layers,
+        "hidden_size": config.hidden,
+        "intermediate_size": config.intermediate,
+        "num_attention_heads": config.heads,
+        "num_key_value_heads": config.kv_heads,
+        "head_dim": config.head_dim,
+        "vocab_size": config.vocab,
+        "max_position_embeddings": config.max_positions,
+        "rms_norm_eps": config.eps,
+        "rope_theta": config.theta,
+    }
+    (folder / "config.json").write_text(json.dumps(raw))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    save_file(random_weights(config, 1), folder / "model.safetensors")
+
+
+@pytest.fixture
+def target_folder(target: Target, tokenizer: Tokenizer, tmp_path: Path) -> Path:
+    """A checkpoint as narrow as ``target``, with the embedded target's 30 layers."""
+    folder = tmp_path / "target"
+    folder.mkdir()
+    save_target(dataclasses.replace(target.config, layers=30), tokenizer, folder)
+    return folder

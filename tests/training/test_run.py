@@ -1,0 +1,27 @@
+"""The one command, on a tiny target of the shipped depth."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from training import run
+
+
+def test_one_command_writes_a_drafter_with_its_card(
+    target_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "drafter"
+    options = (
+        f"--target {target_folder} --out {out} --device cpu --rows 264 --columns 160 --generate-seconds 0"
+    )
+    options += " --layers 1 --anchors 16 --train-seconds 0.5"
+    monkeypatch.setattr(sys, "argv", ["training.run", *options.split()])
+    run.main()
+    recorded = json.loads((out / "training.json").read_text())
+    assert recorded["sequences"] == 264 - recorded["recipe"]["held_out"]
+    assert (out / "model.safetensors.index.json").is_file()
+    assert "block size 8" in (out / "README.md").read_text()
