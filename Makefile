@@ -28,7 +28,8 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 test: lint weights $(CHROMIUM)  ## everything: real engines, real browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not browser"
+	$(BIN)/python -m pytest -m browser
 
 fast: lint  ## the tests that need neither engine nor browser
 	$(BIN)/python -m pytest -m "not engine and not browser"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import re
 
@@ -33,7 +34,9 @@ def rejoined(lane: Lane, trace: Trace) -> str:
     assert lane.client is not None
     special = lane.client.detokenizer.is_special
     known = trace.token_bytes
-    return b"".join(known[t] for t in trace.output_token_ids if not special(t)).decode("utf-8", "replace")
+    joined = b"".join(known[t] for t in trace.output_token_ids if not special(t))
+    # As vLLM does it: a character that the answer's end cuts in half is no text.
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(joined)
 
 
 def assert_true_to_engine(lane: Lane, trace: Trace) -> None:

@@ -23,7 +23,8 @@ time.sleep(600)
 """
 # An "app" that starts a keeper and waits, holding the pipe.
 APP = """
-import subprocess, sys, time
+import signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 keeper = subprocess.Popen([sys.executable, "-m", "dflash_viz.lanes.keeper", sys.argv[1],
     sys.executable, "-c", sys.argv[2]], stdin=subprocess.PIPE, start_new_session=True)
 print(keeper.pid, flush=True)

@@ -6,16 +6,12 @@ The documents are test data of the renderer only: made by hand, they claim nothi
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
-CHROMIUM = os.environ.get("DFLASH_VIZ_CHROMIUM", "/usr/bin/chromium")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
@@ -136,15 +132,6 @@ def scripts():
     return script_order()
 
 
-@pytest.fixture(scope="session")
-def chromium():
-    """One browser for all tests of this folder."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
 def plotly_script() -> Path:
     """The script that the plotly package brings."""
     plotly = pytest.importorskip("plotly")
@@ -164,12 +151,12 @@ def document_html(dark: bool) -> str:
 
 
 @pytest.fixture
-def open_page(chromium):
+def open_page(browser):
     """Opens a page with the view mounted: ``open_page(phone=True, dark=True, plotly=True)``."""
     contexts = []
 
     def open_(phone=False, dark=False, plotly=False, motion=True):
-        context = chromium.new_context(
+        context = browser.new_context(
             viewport=PHONE if phone else DESKTOP,
             has_touch=phone,
             is_mobile=phone,

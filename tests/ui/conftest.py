@@ -11,18 +11,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from dflash_viz.lanes.server import free_port
 from dflash_viz.trace import read_trace
 from dflash_viz.weights import embedded_target_dir, resolve_model
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = os.environ.get("DFLASH_VIZ_CHROMIUM", "/usr/bin/chromium")
-CHROMIUM_FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 
 
 class App:
@@ -84,15 +79,6 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     app = App(make_cache(tmp_path_factory.mktemp("cache")))
     yield app
     app.close()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """One chromium for all tests."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
