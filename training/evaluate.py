@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 from dataclasses import asdict, dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from dflash_viz.weights import resolve_model
 from training.server import accepted_per_step, serve
-from training.sets import read_set
+from training.sets import evaluation_parser, read_sets
 
 
 @dataclass(frozen=True)
@@ -74,16 +73,11 @@ def markdown(row: Figures) -> str:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--drafter", type=Path, required=True)
-    parser.add_argument("--sets", type=Path, required=True, help="folder of JSON-lines files")
-    parser.add_argument("--k", type=int, nargs="+", default=[3, 4, 5, 6, 7])
-    parser.add_argument("--prompts", type=int, default=40, help="first prompts of each set")
-    parser.add_argument("--new-tokens", type=int, default=128)
+    parser = evaluation_parser(__doc__)
     parser.add_argument("--dtype", default="bfloat16", help="of the engine")
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     args = parser.parse_args()
-    sets = {path.stem: read_set(path, args.prompts) for path in sorted(args.sets.glob("*.jsonl"))}
+    sets = read_sets(args.sets, args.prompts)
     print("| set | K | requests | steps | AL, pooled | AL, mean of requests |")
     print("|---|---|---|---|---|---|")
     rows = [row for k in args.k for row in evaluate(args.drafter, sets, k, args.dtype, args.new_tokens)]

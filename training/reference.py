@@ -7,9 +7,6 @@ tokens before its anchor, exactly as an engine does.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -22,7 +19,7 @@ from training.drafter import Drafter
 from training.evaluate import figures, markdown, mean_of_sets
 from training.export import load_drafter
 from training.generate import Decoder, make_plan, run_wave
-from training.sets import read_set
+from training.sets import evaluation_parser, read_sets
 from training.target import Target
 
 
@@ -69,22 +66,15 @@ def reference_steps(
 
 def main() -> None:
     """Command line: the same table as ``training.evaluate``, without vLLM."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--drafter", type=Path, required=True)
-    parser.add_argument("--sets", type=Path, required=True, help="folder of JSON-lines files")
-    parser.add_argument("--k", type=int, nargs="+", default=[3, 4, 5, 6, 7])
-    parser.add_argument("--prompts", type=int, default=40, help="first prompts of each set")
-    parser.add_argument("--new-tokens", type=int, default=128)
+    parser = evaluation_parser(__doc__)
     args = parser.parse_args()
     folder = resolve_model("embedded")
     target = Target.load(folder, "cpu", torch.float32)
     drafter = load_drafter(args.drafter, target)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     texts = {
-        path.stem: greedy_texts(
-            target, tokenizer, read_set(path, args.prompts), args.new_tokens + max(args.k)
-        )
-        for path in sorted(args.sets.glob("*.jsonl"))
+        name: greedy_texts(target, tokenizer, prompts, args.new_tokens + max(args.k))
+        for name, prompts in read_sets(args.sets, args.prompts).items()
     }
     for k in args.k:
         rows = [

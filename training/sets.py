@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -10,6 +11,22 @@ FUNCTION = (
     "Write a solution to the following problem and make sure that it passes the tests:\n"
     "```python\n{stub}\n```"
 )
+
+
+def evaluation_parser(description: str | None) -> argparse.ArgumentParser:
+    """The options that every evaluation of a drafter on these sets has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--drafter", type=Path, required=True)
+    parser.add_argument("--sets", type=Path, required=True, help="folder of JSON-lines files")
+    parser.add_argument("--k", type=int, nargs="+", default=[3, 4, 5, 6, 7])
+    parser.add_argument("--prompts", type=int, default=40, help="first prompts of each set")
+    parser.add_argument("--new-tokens", type=int, default=128)
+    return parser
+
+
+def read_sets(folder: Path, count: int) -> dict[str, list[str]]:
+    """First ``count`` user turns of every JSON-lines file of a folder, by the file's name."""
+    return {path.stem: read_set(path, count) for path in sorted(folder.glob("*.jsonl"))}
 
 
 def read_set(path: Path, count: int) -> list[str]:

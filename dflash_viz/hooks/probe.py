@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import msgspec
+import torch
 import zmq
 
 from dflash_viz.hooks.repair import repair_sampling
@@ -114,8 +115,6 @@ def _backends(runner: Any) -> str | None:
 def _device_name(device: Any) -> str:
     if device.type == "cpu":
         return f"CPU ({platform.machine()})"
-    import torch
-
     return str(torch.cuda.get_device_name(device))
 
 

@@ -128,7 +128,7 @@ class LaneRun:
         self, client: LaneClient, request_id: str, messages: list[Message], sampling: Sampling, top_k: int
     ) -> None:
         self._client = client
-        self._header_id = request_id
+        self._request_id = request_id
         self._engine_id = f"chatcmpl-{request_id}"
         self._messages = messages
         self._sampling = sampling
@@ -185,7 +185,7 @@ class LaneRun:
 
     async def _ask(self, http: httpx.AsyncClient) -> None:
         body = self._client.body(self._messages, self._sampling, self._top_k)
-        headers = {"X-Request-Id": self._header_id}
+        headers = {"X-Request-Id": self._request_id}
         try:
             async with http.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
                 if answer.status_code != 200:
@@ -273,7 +273,7 @@ class LaneRun:
             self._take_record(record)
         return Header(
             schema=SCHEMA_VERSION,
-            trace_id=self._header_id,
+            trace_id=self._request_id,
             recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
             lane=self._client.lane,
             messages=self._messages,

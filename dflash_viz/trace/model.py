@@ -135,11 +135,6 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, tag="step", tag_fiel
         """K of this step: how many tokens were drafted."""
         return len(self.drafted)
 
-    @property
-    def discarded(self) -> list[int]:
-        """The drafted tokens after the first rejected one."""
-        return self.drafted[self.num_accepted + 1 :]
-
 
 class Check(msgspec.Struct, frozen=True):
     """Whether a trace agrees with what vLLM itself counted for the request.
