@@ -5,20 +5,28 @@
 //   page/tokens.js
 //   page/lane.js
 //   page/feed.js
-//   page/figures.js
+//   page/player.js
+//   page/popover.js
+//   page/head.js
+//   page/race.js
+//   page/table.js
 //   page/block.js
 //   page/history.js
 //   page/answer.js
-//   page/chart.js
 //   page/card.js
-//   page/head.js
+//   page/deck.js
+//   page/chart.js
+//   page/kinds.js
+//   page/charts.js
 //   page.js
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
   const { add, setText } = DFlashViz;
-  const WIDE = 680;
-  const NARROW = 480;
+  const WIDE = 900; // two cards side by side
+  const NARROW = 480; // cards to swipe through
+  const BROAD_CARD = 680; // steps and answer side by side
+  const NARROW_CARD = 400;
   const ANNOUNCE_EVERY_MS = 2000;
   const EMPTY = "Ask something: every drafted block will appear here.";
   const WAITING = "Asked. The first block appears as soon as the engine has read the prompt.";
@@ -28,30 +36,35 @@
     constructor(root) {
       this.root = root;
       this.reader = new DFlashViz.Reader();
-      this.cards = new Map();
       this.frame = null;
       root.replaceChildren();
-      this.head = new DFlashViz.Head(root, this.playbackActions());
+      this.head = new DFlashViz.Head(root);
       this.empty = add(root, "div", "dv-empty-state", EMPTY);
-      this.deck = add(root, "div", "dv-deck");
+      this.popover = new DFlashViz.Popover(root);
+      this.board = add(root, "div", "dv-board"); // race and table, side by side where there is room
+      this.race = new DFlashViz.Race(this.board, this.playbackActions());
+      this.table = new DFlashViz.Table(this.board, this.popover);
+      this.deck = new DFlashViz.Deck(root);
+      this.charts = new DFlashViz.Charts(root, this.popover);
       this.live = add(root, "div", "dv-hidden");
       this.live.setAttribute("aria-live", "polite");
-      this.popover = new DFlashViz.Popover(root);
       this.onKey = (event) => this.key(event);
       document.addEventListener("keydown", this.onKey);
       this.watchTheme();
       this.watchWidth();
-      this.clear();
+      this.reset();
     }
 
-    // Escape leaves a selected step. "?" explains a figure wherever the focus is, but in a text field it
-    // is a question mark.
+    // Escape leaves a selected step. "?" explains what has the focus, else the first figure; in a text
+    // field it is a question mark.
     key(event) {
-      if (event.key === "Escape") this.cards.forEach((card) => card.leaveSelection());
+      if (event.key === "Escape") this.deck.cards.forEach((card) => card.leaveSelection());
       if (event.key !== "?" || event.target.closest("input, textarea, [contenteditable]")) return;
-      const inside = Array.from(this.cards.values()).find((card) => card.node.contains(event.target));
-      const card = inside || this.cards.values().next().value;
-      if (card) card.figures.explain();
+      const focused = document.activeElement;
+      const node = this.popover.explains(focused) ? focused : this.table.firstFigure;
+      if (!node || this.board.hidden) return;
+      node.focus();
+      this.popover.toggle(node);
     }
 
     playbackActions() {
@@ -59,89 +72,119 @@
         toggle: () => this.togglePlay(),
         restart: () => this.restart(),
         speed: (speed) => this.setSpeed(speed),
+        mode: (mode) => this.setMode(mode),
       };
     }
 
-    // The chart's colours are values, not classes: it must be told when the theme changes.
+    // The charts' colours are values, not classes: they must be told when the theme changes.
     watchTheme() {
-      this.observer = new MutationObserver(() => this.cards.forEach((card) => card.chart.recolour()));
+      this.observer = new MutationObserver(() => this.charts.recolour());
       for (const node of [document.body, document.documentElement]) {
         this.observer.observe(node, { attributes: true, attributeFilter: ["class"] });
       }
     }
 
-    // What fits beside each other depends on the column this stands in, not on the window.
     watchWidth() {
-      const measure = () => {
-        const width = this.root.clientWidth;
-        this.root.dataset.width = width >= WIDE ? "wide" : width <= NARROW ? "narrow" : "medium";
-      };
-      this.sizes = new ResizeObserver(measure);
+      this.sizes = new ResizeObserver(() => this.measure());
       this.sizes.observe(this.root);
-      measure();
+    }
+
+    // What fits beside each other depends on the column this stands in, not on the window.
+    measure() {
+      const width = this.root.clientWidth;
+      const many = this.lanes.size > 1;
+      const card = width >= WIDE && many ? width / 2 : width;
+      this.root.dataset.width = width >= WIDE ? "wide" : width <= NARROW ? "narrow" : "medium";
+      this.root.dataset.lanes = many ? "many" : "one";
+      this.root.dataset.card = card >= BROAD_CARD ? "broad" : card < NARROW_CARD ? "narrow" : "medium";
+      this.placeTable(width <= NARROW);
+    }
+
+    // On a phone the block comes first: the table would push it out of sight.
+    placeTable(below) {
+      if (below === (this.table.node.parentNode !== this.board)) return;
+      if (below) this.deck.node.after(this.table.node);
+      else this.board.append(this.table.node);
     }
 
     feed(value) {
       const { fresh, lines } = this.reader.read(value || "");
       if (fresh) this.reset();
       for (const line of lines) this.receive(line);
-      if (this.player && DFlashViz.prefersReducedMotion() && !this.asked) this.player.finish().forEach((l) => this.apply(l));
+      if (this.player.playing && DFlashViz.prefersReducedMotion() && !this.asked) this.apply(this.player.finish());
       this.schedule();
     }
 
     reset() {
-      this.player = null;
+      this.player = new DFlashViz.Player();
+      this.lanes = new Map();
+      this.run = null;
+      this.definitions = null;
+      this.keys = []; // of figures without a definition
+      this.replayable = false;
       this.asked = false; // whether the reader asked for motion
       this.laneName = undefined;
-      this.clear();
-    }
-
-    clear() {
+      this.latest = null; // the lane that stepped last
       this.failed = false;
-      this.clearCards();
-      this.run = null;
-      this.engine = null;
       this.lastTick = null;
       this.problems = [];
-      this.head.clear();
-      this.schedule();
-    }
-
-    clearCards() {
       this.popover.hide();
-      this.cards.forEach((card) => card.destroy());
-      this.cards.clear();
+      this.head.clear();
+      this.deck.clear();
+      this.charts.clear();
+      this.layoutDirty = true;
+      this.schedule();
     }
 
     receive(line) {
       if (line.type === "header") this.laneName = line.lane;
       if (["step", "figures", "end"].includes(line.type) && line.lane === undefined) line.lane = this.laneName;
-      if (line.type === "run") this.startRun(line);
-      else if (this.player && line.lane !== undefined) this.player.push(line);
-      else this.apply(line);
+      if (line.lane !== undefined) this.apply(this.player.push(line));
+      else if (line.type === "run") this.startRun(line);
+      else if (line.type === "definitions") this.define(line);
+      else if (line.type === "lanes") line.lanes.forEach((lane) => this.addLane(lane));
+      else if (line.type === "finish") this.replayable = true;
+      else if (line.type === "problem") this.problems.push(line);
+      else if (line.type === "unreadable") this.problems.push(UNREADABLE);
     }
 
     startRun(run) {
       this.run = run;
       this.runDirty = true;
-      if (run.play && !this.player) this.player = new DFlashViz.Player(run.speed || 1);
+      this.player.speed = run.speed || 1;
+      this.replayable = Boolean(run.play) || run.origin === "recorded";
+      if (run.play) this.player.rewind();
+    }
+
+    define(line) {
+      this.definitions = line;
+      this.layoutDirty = true;
+    }
+
+    addLane(told) {
+      if (this.lanes.has(told.name)) return;
+      const lane = new DFlashViz.Lane(DFlashViz.laneStyle(told, this.lanes.size));
+      this.lanes.set(told.name, lane);
+      this.deck.add(lane, this.run && this.run.origin);
+      this.layoutDirty = true;
     }
 
     // Data only; the next frame draws.
-    apply(line) {
-      if (line.type === "engine") this.engine = line;
-      else if (line.type === "problem") this.problems.push(line);
-      else if (line.type === "unreadable") this.problems.push(UNREADABLE);
-      else if (line.lane !== undefined) this.card(line.lane).take(line);
+    apply(lines) {
+      for (const line of lines) {
+        this.addLane({ name: line.lane }); // documents need not announce their lanes
+        const lane = this.lanes.get(line.lane);
+        lane.take(line);
+        if (line.type === "step") this.latest = lane;
+        if (line.type === "figures" && !this.definitions) this.learnKeys(Object.keys(line.values || {}));
+      }
     }
 
-    card(name) {
-      if (!this.cards.has(name)) {
-        const card = new DFlashViz.Card(this.deck, name, this.popover);
-        card.setOrigin(this.run && this.run.origin);
-        this.cards.set(name, card);
-      }
-      return this.cards.get(name);
+    learnKeys(keys) {
+      const added = keys.filter((key) => !this.keys.includes(key));
+      if (!added.length) return;
+      this.keys.push(...added);
+      this.layoutDirty = true;
     }
 
     schedule() {
@@ -155,28 +198,43 @@
     // Everything that arrived since the last frame, in one go.
     draw(now) {
       this.tick(now);
+      const lanes = Array.from(this.lanes.values());
+      if (this.layoutDirty) this.layOut(lanes);
       if (this.runDirty && this.run) this.head.drawRun(this.run);
       this.runDirty = false;
-      if (this.engine) this.head.engine.draw(this.engine);
       if (this.problems.length) this.failed = true; // nothing is to be waited for any more
       this.problems.splice(0).forEach((line) => this.head.drawProblem(line));
-      this.empty.hidden = this.cards.size > 0 || Boolean(this.failed);
+      this.empty.hidden = lanes.length > 0 || this.failed;
       setText(this.empty, this.run ? WAITING : EMPTY);
-      this.cards.forEach((card) => card.draw());
+      this.race.draw(lanes, this.player, this.run, this.replayable);
+      this.table.draw(lanes);
+      this.deck.cards.forEach((card) => card.draw());
+      this.charts.draw(lanes);
       this.announce(now);
     }
 
+    // The places of lanes, figures and charts: once per document, before there are values.
+    layOut(lanes) {
+      this.layoutDirty = false;
+      const told = this.definitions || {};
+      for (const node of [this.board, this.table.node, this.deck.node, this.charts.node]) node.hidden = !lanes.length;
+      this.measure();
+      this.race.layOut(lanes);
+      this.table.layOut(told.figures || this.keys.map((key) => ({ key })), lanes);
+      this.deck.layOut(lanes);
+      if (lanes.length) this.charts.layOut(told.charts);
+    }
+
     tick(now) {
-      if (!this.player) return;
+      const { player } = this;
+      if (player.follows) return;
       const seconds = this.lastTick === null ? 0 : (now - this.lastTick) / 1000;
-      this.player.advance(seconds).forEach((line) => this.apply(line));
-      this.lastTick = this.player.playing ? now : null;
-      this.head.controls.draw(this.player);
-      if (this.player.playing) this.schedule();
+      this.apply(player.advance(seconds));
+      this.lastTick = player.playing ? now : null;
+      if (player.playing) this.schedule();
     }
 
     togglePlay() {
-      if (!this.player) return;
       this.asked = true;
       if (this.player.finished) return this.restart();
       this.player.playing = !this.player.playing;
@@ -184,30 +242,41 @@
       return this.schedule();
     }
 
+    // The same lanes in the same places, with nothing in them yet.
     restart() {
-      if (!this.player) return;
       this.asked = true;
       this.lastTick = null;
       this.player.rewind();
-      this.clearCards();
+      this.popover.hide();
+      this.lanes.forEach((lane, name) => this.lanes.set(name, new DFlashViz.Lane(lane.style)));
+      this.deck.replace(this.lanes, this.run && this.run.origin);
       this.schedule();
     }
 
     setSpeed(speed) {
-      if (this.player) this.player.speed = speed;
+      this.player.speed = speed;
       this.schedule();
+    }
+
+    // A replay under way starts over: the two ways share no clock.
+    setMode(mode) {
+      const underWay = !this.player.finished;
+      this.player.mode = mode;
+      if (underWay) return this.restart();
+      return this.schedule();
     }
 
     // Throttled: a screen reader could not keep up with every step.
     announce(now) {
-      const card = this.cards.values().next().value;
-      const step = card && card.lane.steps[card.lane.steps.length - 1];
-      if (!step) return;
+      const lane = this.latest;
+      const step = lane && lane.steps[lane.steps.length - 1];
+      if (!step || this.announced === step) return;
+      this.announced = step;
       clearTimeout(this.announceTimer);
       const wait = Math.max(0, (this.lastAnnounced || -Infinity) + ANNOUNCE_EVERY_MS - now);
       this.announceTimer = setTimeout(() => {
         this.lastAnnounced = performance.now();
-        setText(this.live, DFlashViz.announcement(step));
+        setText(this.live, lane.style.title + ", " + DFlashViz.announcement(step));
       }, wait);
     }
 
@@ -217,7 +286,8 @@
       clearTimeout(this.announceTimer);
       this.observer.disconnect();
       this.sizes.disconnect();
-      this.clearCards();
+      this.deck.clear();
+      this.charts.clear();
       this.popover.destroy();
       this.root.replaceChildren();
       views.delete(this.root);

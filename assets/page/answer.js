@@ -9,7 +9,8 @@
   class Answer {
     constructor(parent) {
       this.stream = tokens.stream();
-      this.drawn = 0;
+      this.drawn = 0; // steps
+      this.trimmed = 0; // tokens without marks
       this.spans = [];
       this.chosen = [];
       this.build(parent);
@@ -47,6 +48,11 @@
     }
 
     draw(lane) {
+      this.append(lane);
+      if (lane.text) this.markDifference(lane.text);
+    }
+
+    append(lane) {
       if (this.drawn === lane.steps.length) return;
       const fragment = document.createDocumentFragment();
       for (; this.drawn < lane.steps.length; this.drawn += 1) this.appendStep(lane, this.drawn, fragment);
@@ -70,9 +76,21 @@
     trim() {
       const excess = this.spans.splice(0, Math.max(0, this.spans.length - MARKED_TOKENS));
       if (!excess.length) return;
+      this.trimmed += excess.length;
       this.old.appendData(excess.map((span) => span.node.textContent).join(""));
       excess.forEach((span) => span.node.remove());
       this.limit.hidden = false;
+    }
+
+    // Where this answer first differs from the one without speculation.
+    markDifference(text) {
+      if (this.different || text.at === null || text.at === undefined) return;
+      const span = this.spans[text.at - this.trimmed];
+      if (!span) return;
+      this.different = span.node;
+      span.node.classList.add("dv-different");
+      span.node.dataset.sign = DFlashViz.verdictOf(text)[0];
+      span.node.title = text.message || "Here the answer first differs from the one without speculation.";
     }
 
     // Bytes of a character that never came to its end.

@@ -5,6 +5,7 @@
   const { add, el, setText, setAttribute, milliseconds, tokens } = DFlashViz;
   const MAY_SCROLL = 20; // more slots than this can be higher than the block's box
   const OWN_TOKEN_SLOTS = 2; // anchor and the target's token
+  const FEWEST_COLUMNS = 6; // so that a lane without a drafter shows a token no wider than the others do
 
   const MEANING = {
     anchor: "anchor: the last known token",
@@ -56,16 +57,20 @@
       this.time = new TimeBar(parent);
       this.reserve(0);
       setText(this.label, "Latest step");
-      setText(this.caption, "Waiting for the first step.");
     }
 
     // Empty slots keep the height of a whole block, whatever a step brings.
     reserve(drafted) {
       if (this.slots === drafted + OWN_TOKEN_SLOTS) return;
       this.slots = drafted + OWN_TOKEN_SLOTS;
-      this.row.style.setProperty("--dv-slots", this.slots);
+      this.row.style.setProperty("--dv-slots", Math.max(FEWEST_COLUMNS, this.slots));
       if (this.slots > MAY_SCROLL) this.row.tabIndex = 0; // then the keyboard must reach it
       if (!this.drawn) this.fill([]);
+    }
+
+    // Before the first step, the words say what is waited for.
+    wait(words) {
+      setText(this.caption, words.charAt(0).toUpperCase() + words.slice(1) + ".");
     }
 
     fill(nodes) {

@@ -1,8 +1,8 @@
-// One card per lane: it owns the lane's data and the parts that draw it.
+// One card per lane: the parts that draw its steps and its answer.
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add, setText, laneStyle, plural } = DFlashViz;
+  const { add, setText, plural } = DFlashViz;
 
   const ENDINGS = {
     stop: "Ended by a stop condition (end-of-sequence token or stop string)",
@@ -22,15 +22,30 @@
     return size && size !== k + 1 ? " (trained for " + size + ")" : "";
   }
 
+  function facts(lane) {
+    const k = lane.numSpeculative;
+    const print = lane.fingerprint;
+    const found = [
+      k ? "K = " + k : null,
+      k && lane.method === "dflash" ? "block size " + (k + 1) + trained(print, k) : null,
+      shortName(print.target) && "target " + shortName(print.target),
+      shortName(print.drafter) && "drafter " + shortName(print.drafter),
+      print.device,
+    ];
+    return found.filter(Boolean).join(" · ");
+  }
+
   class Card {
-    constructor(parent, name, popover) {
-      this.lane = new DFlashViz.Lane(name);
+    constructor(parent, lane) {
+      this.lane = lane;
       this.selected = null;
       this.shown = null;
-      this.node = add(parent, "section", "dv-card dv-lane-" + (/^\w+$/.test(name) ? name : "other"));
-      this.node.setAttribute("aria-label", "Lane " + laneStyle(name).name);
+      this.drawn = -1;
+      this.problems = 0;
+      this.node = add(parent, "section", "dv-card");
+      this.node.setAttribute("aria-label", "Lane " + lane.style.title);
+      DFlashViz.dress(this.node, lane.style);
       this.buildTitle();
-      this.figures = new DFlashViz.Figures(this.node, popover);
       this.block = new DFlashViz.Block(this.node);
       this.buildColumns();
       this.observer = new ResizeObserver(() => this.resized());
@@ -46,12 +61,11 @@
 
     buildTitle() {
       const row = add(this.node, "div", "dv-title");
-      const style = laneStyle(this.lane.name);
       const heading = add(row, "div", "dv-lane-name");
       heading.setAttribute("role", "heading");
       heading.setAttribute("aria-level", "2");
-      add(heading, "span", "dv-lane-sign", style.sign).setAttribute("aria-hidden", "true");
-      heading.append(" " + style.name);
+      DFlashViz.nameLane(heading, this.lane.style);
+      this.turn = add(row, "span", "dv-chip dv-turn");
       this.facts = add(row, "div", "dv-facts");
       this.stepNumber = add(row, "div", "dv-step-number", "no step yet");
     }
@@ -62,22 +76,14 @@
       this.history = new DFlashViz.History(left, (at) => this.select(at));
       const right = add(columns, "div", "dv-column");
       this.answer = new DFlashViz.Answer(right);
-      this.ending = add(this.node, "div", "dv-ending dv-dim", "No answer yet.");
-      this.check = add(this.node, "div", "dv-check");
-      this.chart = new DFlashViz.Chart(add(this.node, "div", "dv-chart-part"), this.lane);
+      const last = add(this.node, "div", "dv-last");
+      this.problem = add(last, "div", "dv-problems");
+      this.ending = add(last, "div", "dv-ending dv-dim", "No answer yet.");
+      this.check = add(last, "div", "dv-check");
     }
 
     setOrigin(origin) {
       this.history.setFollowText(origin === "recorded" ? "Follow latest" : "Back to live");
-    }
-
-    // Data only; drawing waits for the frame.
-    take(line) {
-      if (line.type === "header") this.lane.setHeader(line);
-      else if (line.type === "step") this.lane.addStep(line);
-      else if (line.type === "figures") this.lane.figures = line.figures || [];
-      else if (line.type === "end") this.lane.end = line;
-      this.dirty = true;
     }
 
     select(at) {
@@ -91,33 +97,27 @@
     }
 
     draw() {
-      if (!this.dirty) return;
-      this.dirty = false;
+      if (this.drawn === this.lane.version) return;
+      this.drawn = this.lane.version;
       this.drawTitle();
-      this.figures.draw(this.lane.figures);
       this.drawBlock();
       this.history.draw(this.lane);
       this.answer.draw(this.lane);
-      this.chart.draw();
       this.drawEnding();
+      this.drawProblems();
     }
 
     drawTitle() {
       const { lane } = this;
-      const k = lane.numSpeculative;
-      const print = lane.fingerprint;
-      const facts = [
-        k ? "K = " + k : null,
-        k && lane.method === "dflash" ? "block size " + (k + 1) + trained(print, k) : null,
-        shortName(print.target) && "target " + shortName(print.target),
-        shortName(print.drafter) && "drafter " + shortName(print.drafter),
-        print.device,
-      ];
-      setText(this.facts, facts.filter(Boolean).join(" · "));
+      setText(this.turn, lane.state);
+      this.turn.dataset.state = lane.state;
+      const words = facts(lane);
+      setText(this.facts, words);
+      this.facts.title = words;
       const step = lane.steps[lane.steps.length - 1];
-      if (!step) return;
+      if (!step) return this.block.wait(DFlashViz.turnWords(lane));
       const batch = step.batch_size > 1 ? " · batch of " + step.batch_size : "";
-      setText(this.stepNumber, "step " + step.index + batch);
+      return setText(this.stepNumber, "step " + step.index + batch);
     }
 
     drawBlock() {
@@ -152,9 +152,14 @@
       setText(this.check, start + (message ? ": " + message : "."));
     }
 
+    drawProblems() {
+      for (; this.problems < this.lane.problems.length; this.problems += 1) {
+        DFlashViz.addProblem(this.problem, this.lane.problems[this.problems]);
+      }
+    }
+
     destroy() {
       this.observer.disconnect();
-      this.chart.destroy();
       this.node.remove();
     }
   }

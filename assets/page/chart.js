@@ -1,73 +1,66 @@
-// Acceptance length per step: one Plotly chart, made once and extended in place.
+// One Plotly chart of all lanes: made once, then updated in place, so that the reader's zoom stays.
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add, laneStyle } = DFlashViz;
-  const EXTEND_EVERY_MS = 250;
-  const FEWEST_STEPS = 10; // the axis starts with room for these, so that the first steps do not rescale it
+  const { add } = DFlashViz;
   const HEIGHT = 260;
-  const TITLE = "Acceptance length (AL) per step";
-  const DEFINITION =
-    "AL of a step = num_accepted + 1: the accepted prefix and the target's own token. " +
-    "Line: pooled AL so far = 1 + sum of accepted / steps. Prefill is left out. Drag to zoom, double-click to reset.";
+  const MISSING = "The chart needs Plotly, which this page could not load. All else works without it.";
 
-  function colours(node) {
+  // Colours of a chart are values, not classes.
+  function themeOf(node) {
     const style = getComputedStyle(node);
     const read = (name) => style.getPropertyValue(name).trim();
-    return { text: read("--dv-text"), grid: read("--dv-grid"), line: read("--dv-text"), marker: read("--dv-lane") };
-  }
-
-  function axis(title, colour, extra) {
-    return Object.assign(
-      { title: { text: title, standoff: 6 }, color: colour.text, gridcolor: colour.grid, zeroline: false, automargin: true },
-      extra
-    );
-  }
-
-  function layout(node, numSpeculative) {
-    const colour = colours(node);
-    const top = numSpeculative ? { range: [0, numSpeculative + 1.5] } : { rangemode: "tozero" };
+    const dark = Boolean(node.closest(".dark"));
     return {
+      text: read("--dv-text"), dim: read("--dv-dim"), grid: read("--dv-grid"), bg: read("--dv-bg"), border: read("--dv-border"),
+      lane: (lane) => (dark ? lane.style.dark : lane.style.light),
+    };
+  }
+
+  // Plotly reads a little markup in its texts; names are free text and shall stay text.
+  function plainText(text) {
+    return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
+  }
+
+  function axis(theme, own) {
+    const { title, ...rest } = own;
+    const words = { text: title, standoff: 6 };
+    const colours = { color: theme.text, gridcolor: theme.grid, linecolor: theme.grid };
+    return Object.assign({ title: words, zeroline: false, automargin: true }, colours, rest);
+  }
+
+  function layoutOf(kind, theme, lanes) {
+    return Object.assign({
       height: HEIGHT,
       margin: { l: 44, r: 12, t: 8, b: 40 },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, sans-serif", size: 12, color: colour.text },
+      font: { family: "system-ui, sans-serif", size: 12, color: theme.text },
       uirevision: "keep", // what the reader zoomed to stays
       showlegend: true,
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
-      xaxis: axis("step", colour, { autorangeoptions: { include: [0, FEWEST_STEPS] } }),
-      yaxis: axis("acceptance length (tokens)", colour, top),
-    };
-  }
-
-  function traces(node, laneName) {
-    const style = laneStyle(laneName);
-    const colour = colours(node);
-    return [
-      {
-        x: [], y: [], name: "AL of the step", mode: "markers", type: "scatter",
-        marker: { symbol: style.marker, size: 7, color: colour.marker, line: { width: 0 } },
-      },
-      {
-        x: [], y: [], name: "running AL (pooled)", mode: "lines", type: "scatter",
-        line: { color: colour.line, width: 2, dash: style.dash },
-      },
-    ];
+      xaxis: axis(theme, kind.xaxis(lanes)),
+      yaxis: axis(theme, kind.yaxis(lanes)),
+    }, kind.layout);
   }
 
   class Chart {
-    constructor(parent, lane) {
-      this.lane = lane;
-      this.taken = 0;
-      this.steps = 0;
-      this.sum = 0;
-      this.lastDraw = -Infinity;
-      add(parent, "div", "dv-heading", TITLE);
-      add(parent, "div", "dv-dim", DEFINITION);
-      this.box = add(parent, "div", "dv-chart");
-      this.message = add(this.box, "div", "dv-dim", "No decode steps yet.");
+    constructor(parent, kind, told, popover) {
+      this.kind = kind;
+      this.title = told.title || kind.key;
+      this.drawn = "";
+      this.node = add(parent, "section", "dv-chart-part");
+      this.node.dataset.key = kind.key;
+      this.node.setAttribute("aria-label", this.title);
+      const title = add(this.node, "button", "dv-chart-title");
+      title.type = "button";
+      add(title, "span", "dv-figure-label", this.title);
+      const definition = told.definition || "No definition was given for this chart.";
+      popover.attach(title, () => definition);
+      this.box = add(this.node, "div", "dv-chart");
+      this.message = add(this.box, "div", "dv-dim", window.Plotly ? kind.nothing : MISSING);
       this.plot = add(this.box, "div", "dv-plot");
+      this.plot.dataset.key = kind.key;
       this.observer = new ResizeObserver(() => this.resize());
       this.observer.observe(this.box);
     }
@@ -77,70 +70,57 @@
       if (this.made && this.box.clientWidth > 0) window.Plotly.Plots.resize(this.plot);
     }
 
-    make() {
-      if (this.made) return;
-      this.message.remove();
-      const config = { displayModeBar: false, displaylogo: false };
-      window.Plotly.newPlot(this.plot, traces(this.plot, this.lane.name), layout(this.plot, this.lane.numSpeculative), config);
+    // Which data a drawing would show; equal texts need no second drawing.
+    state(lanes) {
+      return lanes.map((lane) => lane.id + ":" + lane.revisions[this.kind.key]).join(" ");
+    }
+
+    isStale(lanes) {
+      return this.drawn !== this.state(lanes);
+    }
+
+    draw(lanes) {
+      this.drawn = this.state(lanes);
+      const shown = lanes.filter(this.kind.shows);
+      if (!window.Plotly || !(shown.length || this.made)) return;
+      const theme = themeOf(this.plot);
+      const traces = this.kind.traces(shown, theme);
+      if (this.made) window.Plotly.react(this.plot, traces, this.changedLayout(shown));
+      else this.make(traces, layoutOf(this.kind, theme, shown));
+      this.plot.setAttribute("aria-label", this.title + ": " + (shown.map(this.kind.words).join("; ") || this.kind.nothing));
+    }
+
+    make(traces, layout) {
       this.made = true;
-    }
-
-    // Draws at most four times a second; what comes between waits for the next time.
-    draw() {
-      if (this.timer) return;
-      const wait = Math.max(0, this.lastDraw + EXTEND_EVERY_MS - performance.now());
-      this.timer = setTimeout(() => {
-        this.timer = null;
-        this.lastDraw = performance.now();
-        this.extend();
-      }, wait);
-    }
-
-    take() {
-      const points = { x: [], y: [], mean: [] };
-      for (; this.taken < this.lane.steps.length; this.taken += 1) {
-        const step = this.lane.steps[this.taken];
-        if (!step.drafted.length) continue; // the AL is about steps that drafted
-        this.steps += 1;
-        this.sum += step.num_accepted;
-        points.x.push(step.index);
-        points.y.push(step.num_accepted + 1);
-        points.mean.push(1 + this.sum / this.steps);
-      }
-      return points;
-    }
-
-    extend() {
-      if (!window.Plotly) {
-        this.message.textContent = "The chart needs Plotly, which this page could not load. All else works without it.";
-        return;
-      }
-      const { x, y, mean } = this.take();
-      if (!x.length) return;
-      this.make();
-      window.Plotly.extendTraces(this.plot, { x: [x, x], y: [y, mean] }, [0, 1]);
+      this.message.remove();
       this.plot.setAttribute("role", "img");
-      const running = mean[mean.length - 1].toFixed(2);
-      this.plot.setAttribute("aria-label", TITLE + ": " + this.steps + " steps, running AL (pooled) " + running + " tokens");
+      window.Plotly.newPlot(this.plot, traces, layout, { displayModeBar: false, displaylogo: false });
+    }
+
+    // The layout in use carries the reader's zoom: only what depends on the lanes is laid over it.
+    changedLayout(lanes) {
+      const { layout } = this.plot;
+      if (!this.kind.ticks) return layout;
+      return Object.assign({}, layout, { yaxis: Object.assign({}, layout.yaxis, this.kind.ticks(lanes)) });
     }
 
     recolour() {
+      this.drawn = "";
       if (!this.made) return;
-      const colour = colours(this.plot);
-      window.Plotly.restyle(this.plot, { "marker.color": colour.marker }, [0]);
-      window.Plotly.restyle(this.plot, { "line.color": colour.line }, [1]);
+      const theme = themeOf(this.plot);
       window.Plotly.relayout(this.plot, {
-        "font.color": colour.text, "xaxis.color": colour.text, "yaxis.color": colour.text,
-        "xaxis.gridcolor": colour.grid, "yaxis.gridcolor": colour.grid,
+        "font.color": theme.text, "xaxis.color": theme.text, "yaxis.color": theme.text,
+        "xaxis.gridcolor": theme.grid, "yaxis.gridcolor": theme.grid,
+        "xaxis.linecolor": theme.grid, "yaxis.linecolor": theme.grid,
       });
     }
 
     destroy() {
-      clearTimeout(this.timer);
       this.observer.disconnect();
       if (this.made) window.Plotly.purge(this.plot);
+      this.node.remove();
     }
   }
 
-  DFlashViz.Chart = Chart;
+  Object.assign(DFlashViz, { Chart, plainText });
 })();

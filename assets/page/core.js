@@ -1,4 +1,4 @@
-// Shared by all page scripts: the namespace, element functions, marks, lanes and number formats.
+// Shared by all page scripts: the namespace, element functions, marks, styles of lanes and number formats.
 (function () {
   "use strict";
   const DFlashViz = (window.DFlashViz = window.DFlashViz || {});
@@ -14,15 +14,35 @@
     plain: { sign: "", word: "plain" },
   };
 
-  const LANES = {
-    dflash: { name: "DFlash", dash: "solid", marker: "circle", sign: "●" },
-    eagle3: { name: "EAGLE-3", dash: "dash", marker: "square", sign: "■" },
-    ngram: { name: "n-gram", dash: "dot", marker: "triangle-up", sign: "▲" },
-    none: { name: "no speculation", dash: "dashdot", marker: "diamond", sign: "◆" },
-  };
+  // For documents that bring no styles: by place, so that no two lanes look alike.
+  const STYLES = [
+    { sign: "●", marker: "circle", dash: "solid", light: "#0072b2", dark: "#4aa8e0" },
+    { sign: "■", marker: "square", dash: "dash", light: "#a84a00", dark: "#ff8f3f" },
+    { sign: "▲", marker: "triangle-up", dash: "dot", light: "#006b4f", dark: "#3ec79d" },
+    { sign: "◆", marker: "diamond", dash: "dashdot", light: "#57606a", dark: "#a3acb8" },
+  ];
+  const PATTERNS = ["", "/", ".", "x"];
 
-  function laneStyle(name) {
-    return LANES[name] || { name: name, dash: "solid", marker: "circle", sign: "●" };
+  // One colour, line, marker and pattern per lane, everywhere. `told` is the lane's entry in the document.
+  function laneStyle(told, place) {
+    const own = { title: told.name, pattern: PATTERNS[place % PATTERNS.length] };
+    return Object.assign(own, STYLES[place % STYLES.length], told);
+  }
+
+  // Names are free text: they become data and never a class. Both colours go along, CSS picks by theme.
+  function dress(node, style) {
+    node.classList.add("dv-lane");
+    node.dataset.lane = style.name;
+    node.dataset.dash = style.dash;
+    node.style.setProperty("--dv-lane-light", style.light);
+    node.style.setProperty("--dv-lane-dark", style.dark);
+  }
+
+  // Sign and title, as they stand wherever a lane is named.
+  function nameLane(node, style) {
+    add(node, "span", "dv-lane-sign", style.sign).setAttribute("aria-hidden", "true");
+    node.append(" ");
+    add(node, "span", "dv-lane-title", style.title);
   }
 
   // Text only ever enters the page as a text node: prompts and answers may contain markup.
@@ -56,6 +76,15 @@
   function milliseconds(seconds) {
     const ms = seconds * 1000;
     return (ms < 10 ? ms.toFixed(1) : ms.toFixed(0)) + " ms";
+  }
+
+  function timeLeft(seconds) {
+    if (seconds === null || seconds === undefined) return "";
+    return seconds < 90 ? "about " + Math.ceil(seconds) + " s left" : "about " + Math.ceil(seconds / 60) + " min left";
+  }
+
+  function percent(share) {
+    return Math.round(Math.max(0, Math.min(1, share)) * 100);
   }
 
   function plural(count, word) {
@@ -114,6 +143,7 @@
   }
 
   Object.assign(DFlashViz, {
-    Follower, MARKS, laneStyle, el, add, button, setText, setAttribute, milliseconds, plural, uniqueId, prefersReducedMotion,
+    Follower, MARKS, laneStyle, dress, nameLane, el, add, button, setText, setAttribute, milliseconds, timeLeft, percent,
+    plural, uniqueId, prefersReducedMotion,
   });
 })();

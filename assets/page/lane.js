@@ -9,15 +9,56 @@
     draft_s: 0, verify_s: 0, drafted: [], emitted: [], num_accepted: 0, last: null, prefill: false, batch_size: 1,
   };
 
+  const GROWING = ["al", "race"]; // only their new points come
+  const ENDED = { abort: "stopped", error: "failed" };
+  let lastId = 0;
+
   class Lane {
-    constructor(name) {
-      this.name = name;
+    constructor(style) {
+      lastId += 1;
+      this.id = lastId; // a replay starts with new lanes of the same names
+      this.style = style;
       this.header = null;
       this.steps = [];
       this.output = []; // the answer's token ids
       this.bytes = new Map();
-      this.figures = [];
       this.end = null;
+      this.turn = null;
+      this.text = null; // whether the answer equals the one without speculation
+      this.problems = [];
+      this.values = {};
+      this.series = { al: [], race: [], histogram: [], positions: { unconditional: [], conditional: [] }, split: null };
+      this.revisions = { al: 0, race: 0, histogram: 0, positions: 0, split: 0 };
+      this.version = 0;
+      this.figuresVersion = 0;
+    }
+
+    // Data only; drawing waits for the frame.
+    take(line) {
+      this.version += 1;
+      if (line.type === "header") this.setHeader(line);
+      else if (line.type === "step") this.addStep(line);
+      else if (line.type === "figures") this.addFigures(line);
+      else if (line.type === "text") this.setText(line);
+      else if (line.type === "problem") this.problems.push(line);
+      else if (line.type === "turn") this.turn = line;
+      else if (line.type === "end") this.end = line;
+    }
+
+    addFigures(line) {
+      this.figuresVersion += 1;
+      Object.assign(this.values, line.values);
+      for (const key of Object.keys(this.series)) {
+        if (!line[key]) continue;
+        this.revisions[key] += 1;
+        if (GROWING.includes(key)) this.series[key].push(...line[key]);
+        else this.series[key] = line[key];
+      }
+    }
+
+    setText(line) {
+      this.figuresVersion += 1;
+      this.text = line;
     }
 
     setHeader(header) {
@@ -51,8 +92,25 @@
       return (this.header && this.header.fingerprint) || {};
     }
 
+    get name() {
+      return this.style.name;
+    }
+
     get method() {
-      return this.fingerprint.method || this.name;
+      return this.fingerprint.method || this.style.method || this.name;
+    }
+
+    // Documents that tell no turns still tell where a lane stands.
+    get state() {
+      if (this.turn) return this.turn.state;
+      if (this.end) return ENDED[this.end.finish_reason] || "done";
+      return this.steps.length ? "running" : "waiting";
+    }
+
+    // On the lane's own clock, which starts with its prompt.
+    get seconds() {
+      if (!this.steps.length) return 0;
+      return (this.steps[this.steps.length - 1].end || 0) - (this.steps[0].start || 0);
     }
 
     get numSpeculative() {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,17 +17,63 @@ DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
 
+STYLES = {
+    "dflash": ("DFlash", "●", "circle", "solid", "#0072b2", "#4aa8e0"),
+    "eagle3": ("EAGLE-3", "■", "square", "dash", "#a84a00", "#ff8f3f"),
+    "ngram": ("n-gram", "▲", "triangle-up", "dot", "#006b4f", "#3ec79d"),
+    "none": ("no speculation", "◆", "diamond", "dashdot", "#57606a", "#a3acb8"),
+}
+FIGURES = [("al", "AL", "tokens"), ("rate", "acceptance rate", ""), ("speed", "speed", "tokens/s")]
+CHARTS = ["al", "histogram", "positions", "race", "split"]
+
+
+def style_of(name: str) -> dict[str, str]:
+    """A lane as the document announces it; unknown names look like no lane of the product."""
+    title, *style = STYLES.get(name, (name, "✚", "cross", "longdash", "#6f4c9b", "#b79ce0"))
+    keys = ("sign", "marker", "dash", "light", "dark")
+    return {"name": name, "title": title, "method": name, **dict(zip(keys, style, strict=True))}
+
+
 class Document:
-    """Builds a document line by line; tokens are given as bytes or text and get ids on the way."""
+    """Builds a document line by line; tokens are given as bytes or text and get ids on the way.
+
+    ``on(lane)`` changes the lane that the following lines are about.
+    """
 
     def __init__(self, k: int = 7, lane: str = "dflash", pace: float = 0.05, **run):
         self.pace = pace  # seconds a step
-        self.k, self.lane, self.lines, self.ids, self.clock, self.index = k, lane, [], {}, 0.0, 0
+        self.k, self.lines, self.ids, self.lanes = k, [], {}, {}
         self.add("run", **{"origin": "live", "prompt": "Count.", "play": False, **run})
+        self.on(lane)
 
     def add(self, kind: str, **fields) -> Document:
         self.lines.append({"type": kind, **fields})
         return self
+
+    def on(self, lane: str, k: int | None = None, pace: float | None = None) -> Document:
+        self.lane, self.k, self.pace = lane, self.k if k is None else k, pace or self.pace
+        self.state = self.lanes.setdefault(lane, {"clock": 0.0, "index": 0, "known": set(), "told": 0})
+        return self
+
+    def define(self, figures=FIGURES, charts=CHARTS) -> Document:
+        rows = [
+            {"key": k, "label": label, "unit": u, "definition": f"{label}: defined."}
+            for k, label, u in figures
+        ]
+        titles = [
+            {"key": key, "title": f"Chart {key}", "definition": f"Chart {key}: defined."} for key in charts
+        ]
+        return self.add("definitions", figures=rows, charts=titles)
+
+    def announce(self, *names: str) -> Document:
+        return self.add("lanes", lanes=[style_of(name) for name in names])
+
+    def turn(self, state: str, message: str = "", progress=None, seconds_left=None) -> Document:
+        fields = {"state": state, "message": message, "progress": progress, "seconds_left": seconds_left}
+        return self.add("turn", lane=self.lane, **fields)
+
+    def text_line(self, verdict: str, message: str = "", at: int | None = None) -> Document:
+        return self.add("text", lane=self.lane, verdict=verdict, message=message, at=at)
 
     def header(self) -> Document:
         print_ = {
@@ -44,24 +91,29 @@ class Document:
         raw = [t if isinstance(t, bytes) else t.encode() for t in tokens]
         new = {}
         for token in raw:
-            if token not in self.ids:
-                self.ids[token] = 100 + len(self.ids)
-                new[str(self.ids[token])] = token.decode("latin-1")
+            number = self.ids.setdefault(token, 100 + len(self.ids))
+            if number not in self.state["known"]:
+                self.state["known"].add(number)
+                new[str(number)] = token.decode("latin-1")
         return [self.ids[token] for token in raw], new
 
     def _step(self, emitted, drafted=(), seconds=None, **fields) -> Document:
-        seconds = seconds or self.pace
+        seconds, state = seconds or self.pace, self.state
         ids, new = self._ids([*drafted, *emitted])
-        start, self.clock = self.clock, self.clock + seconds
-        times = {"start": start, "end": self.clock, "verify_s": seconds * 0.7}
+        start, state["clock"] = state["clock"], state["clock"] + seconds
+        times = {"start": start, "end": state["clock"], "verify_s": seconds * 0.7}
         if drafted:
             fields |= {"drafted": ids[: len(drafted)], "draft_s": seconds * 0.2}
-        step = {"index": self.index, "emitted": ids[len(drafted) :], "tokens": new, **times, **fields}
-        self.index += 1
+        step = {"index": state["index"], "emitted": ids[len(drafted) :], "tokens": new, **times, **fields}
+        state["index"] += 1
         return self.add("step", lane=self.lane, **{k: v for k, v in step.items() if v != {}})
 
     def prefill(self, token="The", **fields) -> Document:
         return self._step([token], prefill=True, last="plain", **fields)
+
+    def plain(self, token, **fields) -> Document:
+        """A decode step of a lane without a drafter."""
+        return self._step([token], last="plain", **fields)
 
     def block(self, drafted, accepted: int, own=None, emit: int | None = None, **fields) -> Document:
         """A step with a draft; without ``own`` a stop condition cut it after ``emit`` tokens."""
@@ -72,19 +124,57 @@ class Document:
             extra["last"] = last
         return self._step([*emitted, *([own] if own else [])], drafted, **extra, **fields)
 
-    def figures(self, al="3.41") -> Document:
-        figure = {"key": "al", "label": "AL", "value": al, "unit": "tokens"}
-        figure["definition"] = "Acceptance length: 1 + sum accepted / steps."
-        rate = {"key": "rate", "label": "acceptance rate", "value": "49 %", "unit": ""}
-        rate["definition"] = "Acceptance rate: accepted / drafted."
-        speed = {"key": "tps", "label": "speed", "value": "62.1", "unit": "tokens/s"}
-        speed["definition"] = "Emitted tokens after prefill / decode time."
-        return self.add("figures", lane=self.lane, figures=[figure, rate, speed])
+    @property
+    def steps(self) -> list[dict]:
+        return [line for line in self.lines if line["type"] == "step" and line["lane"] == self.lane]
+
+    def figures(self, al="3.41", rate="49 %", speed="62.1") -> Document:
+        """The values, and what the charts need of the lane's steps since the last time."""
+        steps, told = self.steps, self.state["told"]
+        self.state["told"] = len(steps)
+        drafted = [step for step in steps if "drafted" in step]
+        lengths = [step.get("num_accepted", 0) + 1 for step in drafted]
+        points = [
+            [step["index"], length, sum(lengths[: i + 1]) / (i + 1)]
+            for i, (step, length) in enumerate(zip(drafted, lengths, strict=True))
+        ]
+        counts = [sum(len(step["emitted"]) for step in steps[: i + 1]) for i in range(len(steps))]
+        reached = [sum(length > i for length in lengths) for i in range(self.k + 1)] if lengths else []
+        return self.add(
+            "figures",
+            lane=self.lane,
+            values={"al": al, "rate": rate, "speed": speed},
+            al=[point for point in points if point[0] >= told],
+            race=[[steps[i]["end"], counts[i]] for i in range(told, len(steps))],
+            histogram=[lengths.count(i + 1) for i in range(self.k + 1)] if lengths else [],
+            positions={
+                "unconditional": [n / reached[0] for n in reached[1:]],
+                "conditional": [b / a if a else None for a, b in pairwise(reached)],
+            },
+            split={
+                "draft": sum(step.get("draft_s", 0) for step in steps),
+                "verify": sum(step["verify_s"] for step in steps),
+                "rest": 0.1 * len(steps) * self.pace,
+            },
+        )
+
+    def speedup(self, value: str) -> Document:
+        """What is known only when all lanes have ended."""
+        return self.add("figures", lane=self.lane, values={"speedup": value})
 
     def end(self, agrees=True, message="12 steps compared.", reason="stop", **fields) -> Document:
         check = {"agrees": agrees, "message": message}
         base = {"finish_reason": reason, "text": "", "num_output_tokens": 20, "check": check}
         return self.add("end", lane=self.lane, **base, **fields)
+
+    def compare(self) -> Document:
+        """The speedups and verdicts at the end of a run, and the end itself."""
+        verdicts = ["same", "near-tie", "differs", "reference"]
+        for place, lane in enumerate(self.lanes):
+            verdict = "reference" if lane == "none" else verdicts[place % 3]
+            at = {"near-tie": 9, "differs": 4}.get(verdict)
+            self.on(lane).speedup(f"{2.5 - 0.5 * place:.2f}").text_line(verdict, f"This text: {verdict}.", at)
+        return self.add("finish")
 
     @property
     def text(self) -> str:
@@ -94,24 +184,55 @@ class Document:
 WORDS = [" sum", " of", " two", " odd", " num", "bers", " is"]
 
 
+OTHERS = [",", " be", "cause", " each", " is", " one", " more"]
+
+
 def sample(**run) -> Document:
     """One step of every kind, then the end."""
-    document = Document(**{"prompt": "Is the sum of two odd numbers even?"} | run)
-    document.add("engine", state="ready", message="answering", progress=None).header().prefill()
+    document = Document(**{"prompt": "Is the sum of two odd numbers even?"} | run).define().announce("dflash")
+    document.turn("running").header().prefill()
     document.block(WORDS, 4, " even").figures("5.00")
-    document.block([",", " be", "cause", " each", " is", " one", " more"], 7, " than").figures("6.50")
+    document.block(OTHERS, 7, " than").figures("6.50")
     document.block([" an", " even", "\n", "\t", " ", " numb", "er"], 0, " its").figures("4.67")
     for accepted in (3, 5, 1, 7, 2, 6):
         own = " x" if accepted < 7 else " y"
         document.block([f" w{i}" for i in range(7)], accepted, own).figures("4.80")
     document.block([" done", ".", "<|im_end|>", " a", " b", " c", " d"], 3, None)
-    return document.figures("4.70").end()
+    return document.figures("4.70").end().turn("done").add("finish")
+
+
+def race(steps: int = 12, lanes=tuple(STYLES), finish: bool = True, **run) -> Document:
+    """Several lanes of one prompt, one after another, then what compares them."""
+    document = Document(**{"prompt": "Is the sum of two odd numbers even?"} | run)
+    document.define([*FIGURES, ("speedup", "speedup", "×")]).announce(*lanes)
+    for lane in lanes:
+        document.on(lane).turn("waiting", "waits for its turn")
+    for place, lane in enumerate(lanes):
+        document.on(lane, k=0 if lane == "none" else 7 - place, pace=0.04 + 0.01 * place)
+        document.turn("running").header().prefill(seconds=0.1)
+        for index in range(steps):
+            if document.k:
+                accepted = (3 * index + place) % (document.k + 1)
+                document.block((WORDS, OTHERS)[index % 2][: document.k], accepted, " x")
+            else:
+                document.plain(WORDS[index % 7])
+            document.figures(f"{5 - place}.{index:02d}")
+        document.end().turn("done")
+    if finish:
+        document.compare()
+    return document
 
 
 @pytest.fixture(scope="session")
 def make_document():
     """The document builder."""
     return Document
+
+
+@pytest.fixture(scope="session")
+def make_race():
+    """A document with several lanes, complete unless told otherwise."""
+    return race
 
 
 @pytest.fixture(scope="session")

@@ -146,16 +146,13 @@ def test_whitespace_is_visible(open_page):
 def test_hostile_text_is_text(open_page, feed, make_document):
     hostile = "<script>window.hacked=1</script></textarea><img src=x onerror=window.hacked=2>"
     page = open_page()
-    document = make_document(prompt=hostile, note=hostile).header().prefill(hostile)
+    document = make_document(lane=hostile, prompt=hostile, note=hostile).announce(hostile)
+    document.header().prefill(hostile)
     document.block([hostile, *WORDS[:6]], 1, hostile).add("problem", message=hostile, action=hostile)
-    document.add("engine", state="failed", message=hostile, progress=None)
-    document.add(
-        "figures",
-        lane="dflash",
-        figures=[{"key": "x", "label": hostile, "value": hostile, "definition": hostile}],
-    )
+    document.turn("failed", hostile).define([("al", hostile, hostile)], charts=["al"]).figures(hostile)
+    document.text_line("differs", hostile, at=1)
     feed(page, document.end(agrees=False, message=hostile, error=hostile))
-    page.locator(".dv-figure").click()
+    page.locator(".dv-figure").first.click()
     assert answer(page) == hostile * 3
     assert page.locator(".dv-root img, .dv-root script").count() == 0
     assert page.evaluate("window.hacked === undefined")
@@ -184,7 +181,7 @@ def test_skipped_values_lose_no_step(open_page, make_document):
         "await new Promise((done) => requestAnimationFrame(done)); }",
         [document.text, cuts(document.text, 50)],
     )
-    lane = "view.cards.get('dflash').lane"
+    lane = "view.lanes.get('dflash')"
     assert page.evaluate(f"{lane}.steps.map((step) => step.index)") == list(range(2001))
     emitted = [token for line in document.lines if line["type"] == "step" for token in line["emitted"]]
     assert page.evaluate(f"{lane}.output") == emitted
@@ -208,10 +205,10 @@ def test_another_document_starts_over(open_page, feed, make_document):
 
 def test_definitions_open_and_close(open_page, feed, make_document):
     page = open_page()
-    feed(page, make_document().header().prefill().figures())
+    feed(page, make_document().define().header().prefill().figures())
     figure, tip = page.locator(".dv-figure").first, page.locator(".dv-popover")
     figure.click()
-    assert tip.inner_text() == "Acceptance length: 1 + sum accepted / steps."
+    assert tip.inner_text() == "AL: defined."
     assert figure.get_attribute("aria-expanded") == "true"
     assert figure.get_attribute("aria-describedby") == tip.get_attribute("id")
     page.keyboard.press("Escape")
@@ -224,14 +221,17 @@ def test_definitions_open_and_close(open_page, feed, make_document):
         page.keyboard.press("Escape")
         assert tip.is_hidden()
     figure.click()
-    page.mouse.click(5, 700)
+    page.mouse.click(700, 3)
     assert tip.is_hidden()
 
 
 def test_definition_by_hover_stays_inside_the_window(open_page, feed, make_document):
     page = open_page()
-    feed(page, make_document().header().prefill().figures())
-    page.locator(".dv-figure").last.hover()
+    feed(page, make_document().define().header().prefill().figures())
+    title = page.locator(".dv-chart-title").nth(1)
+    title.scroll_into_view_if_needed()
+    page.wait_for_timeout(100)  # a scroll closes the definition
+    title.hover()
     box = page.locator(".dv-popover").bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 1280
@@ -239,14 +239,15 @@ def test_definition_by_hover_stays_inside_the_window(open_page, feed, make_docum
 
 def test_figures_update_in_place(open_page, feed, make_document):
     page = open_page()
-    document = make_document().header().prefill().figures("1.00")
+    document = make_document().define().header().prefill().figures("1.00")
     feed(page, document)
-    page.evaluate("window.first = document.querySelector('.dv-figure')")
-    before = page.locator(".dv-figure").first.bounding_box()
+    cell = page.locator("td[data-lane=dflash][data-key=al]")
+    page.evaluate("window.first = document.querySelector('td[data-key=al]')")
+    before = cell.bounding_box()
     feed(page, document.figures("7.25"))
-    assert page.evaluate("window.first === document.querySelector('.dv-figure')")
-    assert page.locator(".dv-figure-value").first.inner_text() == "7.25"
-    assert page.locator(".dv-figure").first.bounding_box() == before
+    assert page.evaluate("window.first === document.querySelector('td[data-key=al]')")
+    assert cell.inner_text() == "7.25"
+    assert cell.bounding_box() == before
 
 
 def test_steps_by_keyboard(open_page, feed, make_document):
@@ -304,24 +305,24 @@ def test_recorded_playback_pauses_and_finishes(open_page, feed, make_sample):
     feed(page, make_sample(origin="recorded", play=True, pace=0.5))
     assert page.locator(".dv-origin").inner_text() == "Recorded run, not live"
     page.locator(".dv-play", has_text="Pause").click()
-    steps = page.evaluate("view.cards.get('dflash').lane.steps.length")
+    steps = page.evaluate("view.lanes.get('dflash').steps.length")
     page.wait_for_timeout(100)
-    assert page.evaluate("view.cards.get('dflash').lane.steps.length") == steps < 11
+    assert page.evaluate("view.lanes.get('dflash').steps.length") == steps < 11
     page.get_by_role("button", name="Speed 4 times").click()
     page.locator(".dv-play", has_text="Play").click()
     page.locator(".dv-check-true").wait_for(timeout=9000)
-    assert page.evaluate("view.cards.get('dflash').lane.steps.length") == 11
-    assert page.locator(".dv-play").inner_text() == "Play"
+    assert page.evaluate("view.lanes.get('dflash').steps.length") == 11
+    assert page.locator(".dv-play").inner_text() == "Replay"
     page.locator(".dv-restart").click()
     page.wait_for_timeout(60)
-    assert page.evaluate("view.cards.get('dflash').lane.steps.length") < 11
+    assert page.evaluate("view.lanes.get('dflash').steps.length") < 11
 
 
 def test_reduced_motion_shows_the_finished_run(open_page, feed, make_sample):
     page = open_page(motion=False)
     feed(page, make_sample(origin="recorded", play=True))
-    assert page.evaluate("view.cards.get('dflash').lane.steps.length") == 11
-    assert page.locator(".dv-play").inner_text() == "Play"
+    assert page.evaluate("view.lanes.get('dflash').steps.length") == 11
+    assert page.locator(".dv-play").inner_text() == "Replay"
 
 
 @pytest.mark.parametrize("agrees", [True, False, None])
@@ -334,22 +335,24 @@ def test_check_in_words(open_page, feed, make_document, agrees):
     assert "Ended at the token limit. 20 tokens." in page.locator(".dv-ending").inner_text()
 
 
-def test_engine_states_and_problems(open_page, feed, make_document):
+def test_turns_and_problems(open_page, feed, make_document):
     page = open_page()
-    document = make_document().add(
-        "engine", state="loading", message="weights", progress=0.6, seconds_left=42
-    )
+    document = make_document().announce("dflash", "ngram").turn("loading", "weights", 0.6, 42)
+    document.on("ngram").turn("waiting", "waits for its turn")
     feed(page, document)
+    words = page.locator(".dv-race-words").all_inner_texts()
+    assert words == ["loading · weights · 60 % · about 42 s left", "waits for its turn"]
     bar = page.get_by_role("progressbar")
     assert bar.get_attribute("aria-valuenow") == "60"
-    assert "engine loading" in page.locator(".dv-run-engine").inner_text()
-    assert "about 42 s left" in page.locator(".dv-run-engine").inner_text()
-    document.add("engine", state="failed", message="", progress=None).add(
+    assert page.locator(".dv-turn").all_inner_texts() == ["loading", "waiting"]
+    assert page.locator(".dv-caption").last.inner_text() == "Waits for its turn."
+    document.on("dflash").turn("failed", "no memory").add(
         "problem", message="No memory.", action="Free some."
     )
     feed(page, document)
     assert page.get_by_role("alert").inner_text() == "⚠ No memory. Free some."
     assert page.get_by_role("progressbar").count() == 0
+    assert page.locator(".dv-race-words").first.inner_text() == "failed: no memory"
 
 
 def test_unknown_lines_are_ignored_and_broken_ones_are_told(open_page, feed, make_document):
@@ -360,11 +363,13 @@ def test_unknown_lines_are_ignored_and_broken_ones_are_told(open_page, feed, mak
     assert "could not be read" in page.get_by_role("alert").inner_text()
 
 
-def test_a_card_for_each_lane_in_order(open_page, feed, make_document):
+def test_a_document_without_lanes_and_definitions_is_drawn(open_page, feed, make_document):
     page = open_page()
-    first, second = make_document().header().prefill(), make_document(k=5, lane="ngram").header().prefill()
-    feed(page, first.text + second.text)
-    assert page.locator(".dv-lane-name").all_inner_texts() == ["● DFlash", "▲ n-gram"]
+    document = make_document().header().prefill().figures().on("ngram", k=5).header().prefill().figures()
+    feed(page, document)
+    assert page.locator(".dv-lane-name").all_inner_texts() == ["● dflash", "■ ngram"]
+    assert page.locator(".dv-figure-label").all_inner_texts()[:4] == ["al", "rate", "speed", "text"]
+    assert page.locator("td[data-lane=ngram][data-key=rate]").inner_text() == "49 %"
 
 
 @pytest.mark.parametrize("phone", [True, False])
@@ -418,7 +423,8 @@ def test_live_region_speaks_in_words(open_page, feed, make_document):
     page = open_page()
     feed(page, make_document().header().prefill().block(WORDS, 5, " x"))
     page.wait_for_function(
-        "document.querySelector('[aria-live]').textContent === 'step 1: 5 of 7 accepted'", timeout=3000
+        "document.querySelector('[aria-live]').textContent === 'dflash, step 1: 5 of 7 accepted'",
+        timeout=3000,
     )
 
 
@@ -436,33 +442,11 @@ def test_marks_can_be_switched_off_and_copy_is_plain(open_page, feed, make_docum
     assert copied == "The a b c d e f g x"
 
 
-def test_chart_is_extended_and_never_made_again(open_page, feed, make_document):
-    page = open_page(plotly=True)
-    document = make_document().header().prefill().block(WORDS, 4, " x")
-    feed(page, document)
-    page.wait_for_selector(".dv-plot .main-svg")
-    page.evaluate(
-        "window.made = document.querySelector('.dv-plot .main-svg');"
-        "window.plot = document.querySelector('.dv-plot')"
-    )
-    page.evaluate("Plotly.relayout(plot, {'xaxis.range': [0, 3]})")
-    feed(page, document.block(WORDS, 7, " y"))
-    page.wait_for_function("plot.data[0].x.length === 2")
-    assert page.evaluate("[plot.data[0].x, plot.data[0].y, plot.data[1].y]") == [[1, 2], [5, 8], [5, 6.5]]
-    assert page.evaluate("plot.layout.xaxis.range") == [0, 3], "the reader's zoom stays"
-    assert page.evaluate("window.made === document.querySelector('.dv-plot .main-svg')")
-    light = page.evaluate("plot.layout.font.color")
-    page.evaluate("document.body.classList.add('dark')")
-    page.wait_for_function("(before) => plot.layout.font.color !== before", arg=light)
-    assert not page.problems
-
-
-def test_without_plotly_the_chart_says_so(open_page, feed, make_document):
+def test_without_plotly_the_charts_say_so(open_page, feed, make_race):
     page = open_page()
-    feed(page, make_document().header().prefill().block(WORDS, 4, " x"))
-    page.wait_for_function(
-        "/needs Plotly/.test(document.querySelector('.dv-chart').textContent)", timeout=3000
-    )
+    feed(page, make_race())
+    assert page.locator(".dv-chart", has_text="needs Plotly").count() == 5
+    assert not page.problems
 
 
 def test_destroy_leaves_nothing(open_page, feed, make_sample):
@@ -519,9 +503,9 @@ def test_width_of_the_column_decides(open_page, feed, make_sample):
 
 def test_playback_keeps_the_figures_place(open_page, feed, make_document):
     page = open_page()
-    document = make_document(origin="recorded", play=True).header()
+    document = make_document(origin="recorded", play=True).define().announce("dflash").header()
     feed(page, document.prefill(seconds=5).figures())
-    assert page.locator(".dv-figure-value").all_inner_texts() == ["–"] * 3
+    assert page.locator(".dv-value").all_inner_texts() == ["–"] * 4
 
 
 def test_selected_step_is_shown_in_the_answer(open_page, feed, make_document):

@@ -1,12 +1,12 @@
-// The row of figures, and the popover that holds their definitions.
+// Definitions and messages, one hover, tap or key away.
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add, setText, uniqueId } = DFlashViz;
+  const { add, uniqueId } = DFlashViz;
   const GAP = 6;
-  const HIDE_AFTER_MS = 150; // time to move the pointer from a figure onto its definition
+  const HIDE_AFTER_MS = 150; // time to move the pointer from a button onto its definition
 
-  // One popover per page part, outside the cards: those are contained and would clip it.
+  // One popover for all, outside the cards: those are contained and would clip it.
   class Popover {
     constructor(root) {
       this.root = root;
@@ -16,6 +16,7 @@
       this.node.hidden = true;
       this.owner = null;
       this.pinned = false;
+      this.texts = new WeakMap();
       this.node.addEventListener("pointerenter", () => clearTimeout(this.timer));
       this.node.addEventListener("pointerleave", () => this.hideSoon());
       this.onOutside = (event) => this.closeOutside(event);
@@ -27,12 +28,28 @@
       window.addEventListener("scroll", this.onScroll, { passive: true });
     }
 
-    show(owner, text, pinned) {
+    // `text()` is asked each time: it may change while the page stands.
+    attach(node, text) {
+      this.texts.set(node, text);
+      node.setAttribute("aria-expanded", "false");
+      node.addEventListener("click", () => this.toggle(node));
+      node.addEventListener("pointerenter", (event) => {
+        if (event.pointerType === "mouse" && !this.pinned) this.show(node, false);
+      });
+      node.addEventListener("pointerleave", () => this.owner === node && this.hideSoon());
+      node.addEventListener("blur", () => this.owner === node && this.hide());
+    }
+
+    explains(node) {
+      return this.texts.has(node);
+    }
+
+    show(owner, pinned) {
       clearTimeout(this.timer);
       if (this.owner !== owner) this.hide();
       this.owner = owner;
       this.pinned = this.pinned || pinned;
-      this.node.textContent = text;
+      this.node.textContent = this.texts.get(owner)();
       this.node.hidden = false;
       owner.setAttribute("aria-expanded", "true");
       owner.setAttribute("aria-describedby", this.node.id);
@@ -74,9 +91,9 @@
       this.node.hidden = true;
     }
 
-    toggle(owner, text) {
+    toggle(owner) {
       if (this.owner === owner && this.pinned) this.hide();
-      else this.show(owner, text, true);
+      else this.show(owner, true);
     }
 
     closeOutside(event) {
@@ -101,71 +118,5 @@
     }
   }
 
-  class Figures {
-    constructor(parent, popover) {
-      this.node = add(parent, "div", "dv-figures");
-      this.node.setAttribute("role", "group");
-      this.node.setAttribute("aria-label", "Figures");
-      this.node.addEventListener("scroll", () => popover.hide(), { passive: true }); // it would stay behind
-      this.popover = popover;
-      this.byKey = new Map();
-    }
-
-    draw(figures) {
-      for (const figure of figures) this.update(this.byKey.get(figure.key) || this.create(figure.key), figure);
-    }
-
-    create(key) {
-      const node = add(this.node, "button", "dv-figure");
-      node.type = "button";
-      node.setAttribute("aria-expanded", "false");
-      const entry = {
-        node, definition: "", length: 0,
-        label: add(node, "span", "dv-figure-label"),
-      };
-      const line = add(node, "span", "dv-figure-line");
-      entry.value = add(line, "span", "dv-figure-value");
-      entry.unit = add(line, "span", "dv-figure-unit");
-      this.listen(entry);
-      this.byKey.set(key, entry);
-      return entry;
-    }
-
-    listen(entry) {
-      const { node } = entry;
-      node.addEventListener("click", () => this.popover.toggle(node, entry.definition));
-      node.addEventListener("pointerenter", (event) => {
-        if (event.pointerType === "mouse" && !this.popover.pinned) this.popover.show(node, entry.definition, false);
-      });
-      node.addEventListener("pointerleave", () => this.popover.owner === node && this.popover.hideSoon());
-      node.addEventListener("blur", () => this.popover.owner === node && this.popover.hide());
-    }
-
-    update(entry, figure) {
-      entry.definition = figure.definition || "No definition was given for this figure.";
-      setText(entry.label, figure.label || figure.key);
-      const value = figure.value === undefined || figure.value === null ? "–" : String(figure.value);
-      setText(entry.value, value);
-      this.reserve(entry, value.length);
-      setText(entry.unit, figure.unit || "");
-    }
-
-    // The room a value once took stays its own, so that the row does not shift to and fro.
-    reserve(entry, length) {
-      if (length <= entry.length) return;
-      entry.length = length;
-      entry.value.style.minWidth = length + "ch";
-    }
-
-    // The `?` key: the definition of the focused figure, else of the first one.
-    explain() {
-      const entries = Array.from(this.byKey.values());
-      const entry = entries.find((one) => one.node === document.activeElement) || entries[0];
-      if (!entry) return;
-      entry.node.focus();
-      this.popover.toggle(entry.node, entry.definition);
-    }
-  }
-
-  Object.assign(DFlashViz, { Popover, Figures });
+  DFlashViz.Popover = Popover;
 })();

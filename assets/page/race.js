@@ -1,0 +1,136 @@
+// The race: a row per lane on a common clock, and the controls that run it again.
+(function () {
+  "use strict";
+  const DFlashViz = window.DFlashViz;
+  const { add, button, dress, nameLane, percent, plural, setText, setAttribute, timeLeft } = DFlashViz;
+  const SPEEDS = [0.25, 1, 4];
+  const MODES = [["time", "by time"], ["token", "by token"]];
+  const SERIAL = "Lanes share this machine: each runs alone, then the race is replayed on a common clock.";
+  const CONTENDED = "All lanes ran at the same time and took time from each other.";
+
+  function loadingWords(turn) {
+    const share = typeof turn.progress === "number" ? percent(turn.progress) + " %" : "";
+    return ["loading", turn.message, share, timeLeft(turn.seconds_left)].filter(Boolean).join(" · ");
+  }
+
+  // Where a lane stands, in words.
+  function turnWords(lane) {
+    const turn = lane.turn || {};
+    const tokens = plural(lane.output.length, "token");
+    switch (lane.state) {
+      case "waiting": return turn.message || "waits for its turn";
+      case "loading": return loadingWords(turn);
+      case "running": return turn.message || "running";
+      case "done": return tokens + " in " + lane.seconds.toFixed(2) + " s";
+      case "stopped": return lane.steps.length ? "stopped after " + tokens : turn.message || "stopped";
+      case "failed": return turn.message ? "failed: " + turn.message : "failed";
+      default: return turn.message || lane.state;
+    }
+  }
+
+  class Row {
+    constructor(parent, style) {
+      this.node = add(parent, "div", "dv-race-row");
+      this.node.setAttribute("role", "listitem");
+      dress(this.node, style);
+      nameLane(add(this.node, "div", "dv-race-name"), style);
+      this.words = add(this.node, "div", "dv-race-words");
+      const track = add(this.node, "div", "dv-race-track");
+      this.bar = add(track, "div", "dv-race-bar");
+      this.tip = add(track, "div", "dv-race-tip", style.sign);
+      this.tip.setAttribute("aria-hidden", "true");
+      this.tokens = add(track, "div", "dv-race-tokens");
+      this.load = add(track, "div", "dv-load");
+      this.loaded = add(this.load, "div", "dv-load-fill");
+    }
+
+    draw(lane, longest) {
+      const words = turnWords(lane);
+      setAttribute(this.node, "data-state", lane.state);
+      setText(this.words, words);
+      setAttribute(this.words, "title", words);
+      setText(this.tokens, plural(lane.output.length, "token"));
+      const place = (longest ? (100 * lane.seconds) / longest : 0) + "%";
+      this.bar.style.width = place;
+      this.tip.style.left = place;
+      this.tokens.style.left = place;
+      this.drawLoad(lane);
+    }
+
+    // With no number to show, the words above tell what goes on.
+    drawLoad(lane) {
+      const known = lane.state === "loading" && typeof lane.turn.progress === "number";
+      this.load.hidden = !known;
+      if (!known) return this.load.removeAttribute("role");
+      const share = percent(lane.turn.progress);
+      this.loaded.style.width = share + "%";
+      setAttribute(this.load, "role", "progressbar");
+      setAttribute(this.load, "aria-label", "Start of " + lane.style.title);
+      setAttribute(this.load, "aria-valuemin", 0);
+      setAttribute(this.load, "aria-valuemax", 100);
+      return setAttribute(this.load, "aria-valuenow", share);
+    }
+  }
+
+  class Controls {
+    constructor(parent, actions) {
+      this.node = add(parent, "div", "dv-controls");
+      this.node.setAttribute("role", "group");
+      this.node.setAttribute("aria-label", "Playback");
+      this.play = button(this.node, "dv-play", "Replay", actions.toggle);
+      button(this.node, "dv-restart", "Restart", actions.restart);
+      this.speeds = SPEEDS.map((speed) => [speed, button(this.node, "dv-speed", speed + "×", () => actions.speed(speed))]);
+      this.speeds.forEach(([speed, node]) => node.setAttribute("aria-label", "Speed " + speed + " times"));
+      const modes = add(this.node, "span", "dv-modes");
+      modes.setAttribute("role", "group");
+      modes.setAttribute("aria-label", "What the lanes have in common");
+      this.modes = MODES.map(([mode, words]) => [mode, button(modes, "dv-mode", words, () => actions.mode(mode))]);
+      this.clock = add(this.node, "span", "dv-clock");
+    }
+
+    draw(player) {
+      setText(this.play, player.playing ? "Pause" : player.finished ? "Replay" : "Play");
+      setText(this.clock, clockWords(player));
+      for (const [speed, node] of this.speeds) setAttribute(node, "aria-pressed", speed === player.speed);
+      for (const [mode, node] of this.modes) setAttribute(node, "aria-pressed", mode === player.mode);
+    }
+  }
+
+  function clockWords(player) {
+    const at = Math.min(player.finished ? player.length : player.clock, player.length);
+    if (player.mode === "token") return "token " + Math.floor(at) + " of " + player.length;
+    return at.toFixed(1) + " of " + player.length.toFixed(1) + " s";
+  }
+
+  class Race {
+    constructor(parent, actions) {
+      this.node = add(parent, "section", "dv-race");
+      this.node.setAttribute("aria-label", "Race");
+      add(this.node, "div", "dv-heading", "Race");
+      this.list = add(this.node, "div", "dv-race-rows");
+      this.list.setAttribute("role", "list");
+      const axis = add(this.node, "div", "dv-race-axis");
+      add(axis, "span", "", "0 s");
+      this.longest = add(axis, "span", "");
+      this.why = add(this.node, "div", "dv-race-why dv-dim");
+      this.controls = new Controls(this.node, actions);
+    }
+
+    layOut(lanes) {
+      this.list.replaceChildren();
+      this.rows = new Map(lanes.map((lane) => [lane.name, new Row(this.list, lane.style)]));
+    }
+
+    // The controls have their place before there is anything to replay.
+    draw(lanes, player, run, replayable) {
+      const longest = player.lengths.time;
+      lanes.forEach((lane) => this.rows.get(lane.name).draw(lane, longest));
+      setText(this.longest, longest ? longest.toFixed(2) + " s" : "");
+      setText(this.why, lanes.length < 2 ? "" : run && run.contended ? CONTENDED : SERIAL);
+      this.controls.node.style.visibility = replayable ? "visible" : "hidden";
+      this.controls.draw(player);
+    }
+  }
+
+  Object.assign(DFlashViz, { Race, turnWords });
+})();
