@@ -1,4 +1,4 @@
-"""DFlash Viz: start the engine and the page.
+"""DFlash Viz: start the engines and the page.
 
 ``python app.py`` serves the embedded default on http://127.0.0.1:7860; ``--help`` lists the rest.
 """
@@ -10,15 +10,15 @@ import signal
 import sys
 import threading
 
-from dflash_viz.bench.record import WELCOME
-from dflash_viz.lanes import Lane, LaneError, load_preset
-from dflash_viz.trace import TraceError, read_trace
+from dflash_viz.bench.record import read_welcome
+from dflash_viz.lanes import Fleet, LaneError, load_preset
+from dflash_viz.trace import TraceError
 from dflash_viz.ui import create_app, launch
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description="See speculative decoding happen, on a real engine.")
+    parser = argparse.ArgumentParser(description="See speculative decoding happen, on real engines.")
     parser.add_argument(
         "--preset", default="embedded-cpu", help="a preset's name, or a path to its YAML file"
     )
@@ -32,12 +32,12 @@ def main(arguments: list[str]) -> int:
     """Run until interrupted; returns the exit status."""
     options = parse_arguments(arguments)
     try:
-        lane = None if options.no_engine else Lane(load_preset(options.preset).lanes[0])
-        recorded = read_trace(WELCOME) if WELCOME.is_file() else None
+        fleet = None if options.no_engine else Fleet(load_preset(options.preset).lanes)
+        recorded = read_welcome()
     except (LaneError, TraceError) as error:
         print(error, file=sys.stderr)
         return 2
-    demo = create_app(lane, recorded)
+    demo = create_app(fleet, recorded)
     try:
         url = launch(demo, options.host, options.port, block=False)
     except OSError:
@@ -52,12 +52,12 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     try:
-        if lane is not None:
-            lane.start()
+        if fleet is not None:
+            fleet.start()
         ended.wait()
     finally:
-        if lane is not None:
-            lane.close()
+        if fleet is not None:
+            fleet.close()
         demo.close()
     return 0
 

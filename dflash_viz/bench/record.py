@@ -1,51 +1,74 @@
-"""``python -m dflash_viz.bench.record``: record the run that the page greets with, on a real engine."""
+"""``python -m dflash_viz.bench.record``: record the run that the page greets with, on real engines."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 from pathlib import Path
 
 import msgspec
 
-from dflash_viz.lanes import Lane, load_preset
-from dflash_viz.trace import End, Header, Message, Sampling, Trace, write_trace
+from dflash_viz.lanes import Fleet, LaneError, Race, Turn, load_preset
+from dflash_viz.trace import End, Header, Line, Message, Sampling, Step, Trace, read_trace, write_trace
 from dflash_viz.weights.resolver import ROOT
 
-WELCOME = ROOT / "assets" / "recorded" / "welcome.jsonl.gz"
+WELCOME = ROOT / "assets" / "recorded" / "welcome"
 PROMPT = "What is photosynthesis?"
 
 
-async def record(lane: Lane, prompt: str, sampling: Sampling) -> Trace:
-    """Run one request and return its trace, marked as recorded."""
-    assert lane.client is not None
-    lines = [line async for line in lane.client.run([Message("user", prompt)], sampling)]
+def read_welcome() -> list[Trace]:
+    """The traces of the greeting run, one a lane, in the order of the page; none if none ship."""
+    return [read_trace(path) for path in sorted(WELCOME.glob("*.jsonl.gz"))]
+
+
+async def record(fleet: Fleet, prompt: str, sampling: Sampling, top_k: int) -> dict[str, Trace]:
+    """Run one prompt on every lane, one after another; returns the traces, marked as recorded."""
+    lines: dict[str, list[Line]] = {}
+    race = Race(fleet, list(fleet.lanes), [Message("user", prompt)], sampling, top_k)
+    async with contextlib.aclosing(race.events()) as events:
+        async for lane, event in events:
+            if isinstance(event, Turn):
+                print(f"{lane}: {event.message}", flush=True)
+                if event.state == "failed":
+                    raise LaneError(f"{lane}: {event.message}")
+            else:
+                lines.setdefault(lane, []).append(event)
+    return {lane: _trace(lines[lane]) for lane in fleet.lanes}
+
+
+def _trace(lines: list[Line]) -> Trace:
     header, end = lines[0], lines[-1]
     assert isinstance(header, Header)
     assert isinstance(end, End)
-    if not end.check.agrees:
-        raise SystemExit(f"The recording disagrees with vLLM's counts: {end.check.message}")
-    steps = [line for line in lines[1:-1] if not isinstance(line, Header | End)]
+    if end.check.agrees is False:
+        raise LaneError(f"The recording disagrees with vLLM's counts: {end.check.message}")
+    steps = [line for line in lines if isinstance(line, Step)]
     return Trace(msgspec.structs.replace(header, origin="recorded"), steps, end)
 
 
 def main() -> None:
-    """Start the preset's first lane, record, stop."""
+    """Start the preset's lanes, record, stop."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--preset", default="embedded-cpu")
     parser.add_argument("--prompt", default=PROMPT)
     parser.add_argument("--tokens", type=int, default=200)
-    parser.add_argument("--out", type=Path, default=WELCOME)
+    parser.add_argument("--top-k", type=int, default=5, help="probabilities per position")
+    parser.add_argument("--out", type=Path, default=WELCOME, help="folder for a trace per lane")
     options = parser.parse_args()
-    lane = Lane(load_preset(options.preset).lanes[0])
-    lane.start()
+    fleet = Fleet(load_preset(options.preset).lanes)
+    fleet.start()
     try:
-        lane.wait_ready()
-        trace = asyncio.run(record(lane, options.prompt, Sampling(max_tokens=options.tokens)))
+        for lane in fleet.lanes.values():
+            lane.wait_ready()  # times are fair only when nothing starts beside them
+        sampling = Sampling(max_tokens=options.tokens)
+        traces = asyncio.run(record(fleet, options.prompt, sampling, options.top_k))
     finally:
-        lane.close()
-    write_trace(trace, options.out)
-    print(f"{options.out}: {len(trace.steps)} steps")
+        fleet.close()
+    for number, (name, trace) in enumerate(traces.items(), start=1):
+        path = options.out / f"{number}-{name}.jsonl.gz"
+        write_trace(trace, path)
+        print(f"{path}: {len(trace.steps)} steps")
 
 
 if __name__ == "__main__":

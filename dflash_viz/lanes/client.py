@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +28,7 @@ from dflash_viz.trace import (
     Message,
     Sampling,
     Step,
+    TokenProb,
 )
 
 # How long the last step may lag behind the end of the answer before it counts as lost.
@@ -70,6 +72,20 @@ class _Chunk(msgspec.Struct):
     error: _Failure | None = None
 
 
+class _Logprobs(msgspec.Struct):
+    top_logprobs: list[dict[str, float]]
+
+
+class _CompletionChoice(msgspec.Struct):
+    logprobs: _Logprobs
+
+
+class _Completion(msgspec.Struct):
+    """What we read of vLLM's answer to a completion with ``logprobs``."""
+
+    choices: list[_CompletionChoice]
+
+
 _chunk_decoder = msgspec.json.Decoder(_Chunk)
 # The answer's stream is over.
 _DONE = object()
@@ -84,6 +100,7 @@ class LaneClient:
         self.lane = lane
         self.fingerprint = fingerprint
         self.detokenizer = detokenizer
+        self.num_running = 0
         self._url = url
         self._authorization = {"Authorization": f"Bearer {token}"}
         self._model = model
@@ -91,9 +108,41 @@ class LaneClient:
         self._prefix = secrets.token_hex(6)
         self._numbers = itertools.count()
 
-    def run(self, messages: list[Message], sampling: Sampling, top_k: int = 0) -> LaneRun:
+    def run(
+        self,
+        messages: list[Message],
+        sampling: Sampling,
+        top_k: int = 0,
+        contended_with: Sequence[str] = (),
+    ) -> LaneRun:
         """Prepare one request; iterate over it to send it and to get its trace's lines."""
-        return LaneRun(self, f"{self._prefix}{next(self._numbers)}", messages, sampling, top_k)
+        request_id = f"{self._prefix}{next(self._numbers)}"
+        return LaneRun(self, request_id, messages, sampling, top_k, contended_with)
+
+    async def next_token_probabilities(self, token_ids: list[int], count: int = 2) -> list[TokenProb]:
+        """The ``count`` most probable tokens after ``token_ids``, best first (temperature 1).
+
+        Raises ``LaneError`` when the engine does not answer.
+        """
+        body = {
+            "model": self._model,
+            "prompt": token_ids,
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "logprobs": count,
+            "return_tokens_as_token_ids": True,
+        }
+        async with self.http() as http:
+            try:
+                answer = await http.post("/v1/completions", json=body, timeout=60.0)
+                answer.raise_for_status()
+                found = msgspec.json.decode(answer.content, type=_Completion)
+                tops = found.choices[0].logprobs.top_logprobs[0]
+            except (httpx.HTTPError, msgspec.MsgspecError, IndexError) as error:
+                raise LaneError(f"The engine gave no probabilities ({type(error).__name__}).") from error
+        # vLLM adds the sampled token where it is not among the best.
+        best = sorted(tops.items(), key=lambda item: -item[1])[:count]
+        return [TokenProb(int(name.removeprefix("token_id:")), math.exp(p)) for name, p in best]
 
     def http(self) -> httpx.AsyncClient:
         """A connection pool without a time limit on reading: an engine may think for long."""
@@ -125,7 +174,13 @@ class LaneRun:
     """One request: an asynchronous iterator over its trace's lines, header, steps, end."""
 
     def __init__(
-        self, client: LaneClient, request_id: str, messages: list[Message], sampling: Sampling, top_k: int
+        self,
+        client: LaneClient,
+        request_id: str,
+        messages: list[Message],
+        sampling: Sampling,
+        top_k: int,
+        contended_with: Sequence[str],
     ) -> None:
         self._client = client
         self._request_id = request_id
@@ -133,6 +188,7 @@ class LaneRun:
         self._messages = messages
         self._sampling = sampling
         self._top_k = top_k
+        self._contended_with = list(contended_with)
         self._events: asyncio.Queue[Any] = asyncio.Queue()
         self._assembler: Assembler | None = None
         # What the hooks sent before the answer's first chunk.
@@ -152,7 +208,10 @@ class LaneRun:
     async def __aiter__(self) -> AsyncIterator[Line]:
         """Send the request. Raises ``LaneError`` when the engine refuses it; an engine that dies
         later ends the trace with finish reason ``error`` instead, and keeps its steps."""
-        async with self._client.http() as http:
+        self._client.num_running += 1
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(self._ended)
+            http = await stack.enter_async_context(self._client.http())
             watching = asyncio.Event()
             tasks = [asyncio.create_task(self._watch(http, watching))]
             try:
@@ -165,6 +224,9 @@ class LaneRun:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self) -> None:
+        self._client.num_running -= 1
 
     async def _watch(self, http: httpx.AsyncClient, watching: asyncio.Event) -> None:
         try:
@@ -280,6 +342,7 @@ class LaneRun:
             prompt_token_ids=prompt,
             sampling=self._sampling,
             fingerprint=self._client.fingerprint,
+            contended_with=self._contended_with,
             tokens=texts(known),
         )
 

@@ -10,24 +10,30 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 import httpx
 import msgspec
+import psutil
 
 import dflash_viz
 from dflash_viz.hooks.wire import ROUTE
 from dflash_viz.lanes.client import LaneClient
 from dflash_viz.lanes.detokenize import Detokenizer
 from dflash_viz.lanes.errors import LaneError
+from dflash_viz.lanes.preflight import check_pair, check_spec
 from dflash_viz.lanes.server import MODEL_NAME, EngineServer
 from dflash_viz.lanes.spec import LaneSpec
-from dflash_viz.trace import Fingerprint, ModelPrint
+from dflash_viz.lanes.stream import stream_steps
+from dflash_viz.trace import Fingerprint, Message, ModelPrint, Sampling, Step
 from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME, ROOT, cache_dir, content_hash
 
 State = Literal["queued", "weights", "loading", "ready", "failed", "stopped"]
+STARTING: tuple[State, ...] = ("queued", "weights", "loading")
+ENDED: tuple[State, ...] = ("failed", "stopped")
 WATCH_INTERVAL_S = 1.0
 # So that one slow answer of a busy engine is no death.
 MISSES_ALLOWED = 2
@@ -54,17 +60,27 @@ class Lane:
         self._preparing: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
+        self._going = threading.Event()
+        self._going.set()
         self._lock = threading.Lock()
         self._timer = StartTimer(spec.name)
 
+    def queue(self) -> bool:
+        """Make a lane that has ended wait for its start again; whether it had ended."""
+        with self._lock:  # two tabs may press the same button
+            ended = self.status.state in ENDED
+            if ended:
+                self._set("queued", "waiting to start")
+            return ended
+
     def start(self) -> None:
         """Start the engine in the background; again after a failure or a stop."""
-        with self._lock:  # two tabs may press the same button
+        with self._lock:
             previous = self._thread
-            if previous is not None and self.status.state not in ("failed", "stopped"):
+            if previous is not None and self.status.state not in (*ENDED, "queued"):
                 return
             self._closing = threading.Event()
-            self._set("queued", "waiting to start", 0.0)
+            self._set("loading", "about to start", 0.0)
             name = f"lane-{self.spec.name}"
             self._thread = threading.Thread(target=self._live, args=(previous,), name=name, daemon=True)
             self._thread.start()
@@ -72,16 +88,62 @@ class Lane:
     def wait_ready(self, timeout: float = 600.0) -> None:
         """Block until the lane is ready. Raises ``LaneError`` when it fails instead."""
         deadline = time.monotonic() + timeout
-        while self.status.state not in ("ready", "failed", "stopped") and time.monotonic() < deadline:
+        while self.status.state in STARTING and time.monotonic() < deadline:
             time.sleep(0.1)
         if self.status.state != "ready":
             raise LaneError(self.status.message)
 
+    def stream(
+        self,
+        messages: str | list[Message],
+        sampling: Sampling | None = None,
+        top_k: int = 0,
+    ) -> Iterator[Step]:
+        """Answer one prompt or chat; yields every engine step as it happens, prefill first.
+
+        ``top_k`` > 0 records that many probabilities per position. Leaving the loop stops the engine.
+        Raises ``LaneError`` when the lane is not ready or its engine ends.
+        """
+        if self.client is None:
+            raise LaneError(f"Lane {self.spec.name!r} is not ready: {self.status.message}.")
+        turns = [Message("user", messages)] if isinstance(messages, str) else messages
+        return stream_steps(self.client.run(turns, sampling or Sampling(), top_k))
+
+    def pause(self) -> None:
+        """Suspend a start that is under way, so that it takes no time from what is being timed."""
+        self._going.clear()
+        if self.status.state in STARTING:
+            _signal_all(self._processes(), psutil.Process.suspend)
+
+    def resume(self) -> None:
+        """Let a suspended start go on."""
+        _signal_all(self._processes(), psutil.Process.resume)
+        self._going.set()
+
+    @property
+    def paused(self) -> bool:
+        """Whether its start stands still at the moment."""
+        return not self._going.is_set() and self.status.state in STARTING
+
+    def _processes(self) -> list[psutil.Process]:
+        """The processes of a start, parents first: the conversion of weights, keeper and server."""
+        preparing = self._preparing
+        pids = [preparing.pid] if preparing is not None else []
+        if self._server is not None and (keeper := self._server.keeper_pid) is not None:
+            pids.append(keeper)
+        found = []
+        for pid in pids:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(pid)
+                found += [process, *process.children(recursive=True)]
+        return found
+
     def close(self) -> None:
         """Stop the engine and wait until nothing of it runs."""
         self._closing.set()
-        if self._preparing is not None:
-            self._preparing.kill()
+        self.resume()
+        if (preparing := self._preparing) is not None:
+            preparing.kill()
         if self._server is not None:
             self._server.stop()
         if self._thread is not None:
@@ -111,8 +173,10 @@ class Lane:
             self._set("stopped", "stopped")
 
     def _start_engine(self) -> None:
+        check_spec(self.spec)
         target = self._weights(self.spec.target)
         drafter = self._weights(self.spec.drafter) if self.spec.drafter else None
+        check_pair(self.spec, target, drafter)
         self._server = EngineServer(self.spec, target, drafter)
         self._timer.start()
         self._server.start(self._loading)
@@ -120,7 +184,8 @@ class Lane:
         self._timer.stop()
 
     def _check_open(self) -> None:
-        """Ends a start wherever it is."""
+        """Holds a paused start, and ends a closed one, wherever it is."""
+        self._going.wait()
         if self._closing.is_set():
             raise LaneError("The lane was closed while it started.")
 
@@ -145,7 +210,9 @@ class Lane:
             self._check_open()
             last = json.loads(line)
             self._set("weights", last.get("message", "preparing the weights"), last.get("progress"))
-        if process.wait() != 0 or "path" not in last:
+        status = process.wait()
+        self._preparing = None
+        if status != 0 or "path" not in last:
             raise LaneError(last.get("error", f"The weights of {name} could not be prepared."))
         return Path(last["path"])
 
@@ -158,6 +225,12 @@ class Lane:
                 if self._closing.is_set():
                     return
                 raise LaneError(f"The engine has ended unexpectedly. {self._server.failure()}")
+
+
+def _signal_all(processes: list[psutil.Process], action: Callable[[psutil.Process], None]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            action(process)
 
 
 class StartTimer:

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 
 from dflash_viz.hooks.wire import TOKEN_ENV
+from dflash_viz.lanes.dtype import resolve_dtype
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.spec import LaneSpec
 from dflash_viz.weights.resolver import ROOT, cache_dir
@@ -82,12 +83,14 @@ class EngineServer:
             "disable-uvicorn-access-log": True,  # we ask for its health every second
             "enable-prompt-tokens-details": True,
             **self.spec.engine,
+            "dtype": resolve_dtype(self.spec.engine.get("dtype", "auto")),
         }
         if hooks:
             options |= {
                 "middleware": "dflash_viz.hooks.route.TraceRoute",
                 "worker-extension-cls": "dflash_viz.hooks.probe.Probe",
-                "per-request-spec-decode-metrics": "detailed",
+                # vLLM refuses to count where nothing is drafted.
+                "per-request-spec-decode-metrics": "detailed" if self.spec.method != "none" else None,
             }
         return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *_flags(options)]
 
@@ -148,6 +151,11 @@ class EngineServer:
         text = self.log_tail(200_000)
         reached = [(f, m) for pattern, f, m in _STAGES if re.search(pattern, text)]
         return reached[-1] if reached else (0.1, "starting vLLM")
+
+    @property
+    def keeper_pid(self) -> int | None:
+        """The process that holds the server and everything of it; None while there is none."""
+        return self._keeper.pid if self._keeper is not None and self.alive() else None
 
     def alive(self) -> bool:
         """Whether the server process runs."""
@@ -219,6 +227,6 @@ def _healthy(client: httpx.Client) -> bool:
 def _error_lines(text: str) -> Iterator[str]:
     """Lines that name an error, the last first; vLLM's own wrappers say nothing and are left out."""
     for line in reversed(text.splitlines()):
-        match = re.search(r"\b(\w*(?:Error|Exception)): (.+)", line)
+        match = re.search(r"Value error, (.+?) \[type=|\b(\w*(?:Error|Exception)): (.+)", line)
         if match and "Engine core initialization failed" not in line and "EngineDead" not in line:
-            yield match[0][:400]
+            yield (match[1] or match[0])[:400]

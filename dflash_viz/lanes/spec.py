@@ -69,4 +69,7 @@ def load_preset(name: str) -> Preset:
         raise LaneError(f"The preset {path} is not valid: {error}.") from error
     if not preset.lanes:
         raise LaneError(f"The preset {path} has no lanes.")
+    names = [lane.name for lane in preset.lanes]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise LaneError(f"The preset {path} has several lanes named {twice[0]!r}: give each its own name.")
     return preset

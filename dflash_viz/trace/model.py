@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 Last = Literal["recovered", "bonus", "plain"]
 Origin = Literal["live", "recorded"]
@@ -70,7 +70,11 @@ class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_field="type"):
-    """The first line of a trace: what was asked, of which engine."""
+    """The first line of a trace: what was asked, of which engine.
+
+    ``contended_with`` names the lanes that ran on the same device at the same time: the times of
+    such a trace are not comparable with those of a lane that had the device to itself.
+    """
 
     schema: str
     trace_id: str
@@ -81,6 +85,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_
     sampling: Sampling
     fingerprint: Fingerprint
     origin: Origin = "live"
+    contended_with: list[str] = []
     tokens: dict[int, str] = {}
 
 

@@ -102,9 +102,14 @@ def _header(text: bytes) -> Header:
 
 
 def _minor_notice(version: str) -> str | None:
-    if version == SCHEMA_VERSION:
+    if _minor(version) <= _minor(SCHEMA_VERSION):
         return None
     return f"Written with schema version {version}: what {SCHEMA_VERSION} does not know is not shown."
+
+
+def _minor(version: str) -> float:
+    number = version.partition(".")[2]
+    return int(number) if number.isdecimal() else float("inf")
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:

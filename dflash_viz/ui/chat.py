@@ -1,137 +1,234 @@
-"""One question from the page: from the text that was typed to the frames that show the answer."""
+"""One question from the page: from the text that was typed to the frames that show every lane's answer."""
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import traceback
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dflash_viz.lanes import Lane, LaneError, LaneRun
+from dflash_viz.lanes import Fleet, Race, Turn
 from dflash_viz.lanes.detokenize import TextStream
-from dflash_viz.trace import End, Line, Message, Sampling, Step
+from dflash_viz.metrics import chat_values, race_values
+from dflash_viz.trace import End, Header, Line, Message, Sampling, Step, Trace
 from dflash_viz.ui.frames import batches
 from dflash_viz.ui.recorder import Recorder
+from dflash_viz.ui.verdicts import PLAIN, judge_texts
 from dflash_viz.views.page_lines import (
-    engine_line,
+    definitions_line,
     figures_line,
+    finish_line,
+    lanes_line,
     problem_line,
+    recorded_document,
     run_line,
+    text_line,
     trace_line,
+    turn_line,
+    values_line,
 )
+from dflash_viz.views.text_verdict import TextVerdict
 
-WAIT_S = 0.5
-RESTART_HINT = "Press “restart the engine” and ask again; your question is back in the box."
+RETRY_HINT = "Press its retry button at the top of the page; the other lanes go on."
+BACK_IN_BOX = "Your question is back in the box."
+
+
+@dataclass
+class Exchange:
+    """One turn of a chat: the question, the answer that the chat goes on with, every lane's trace."""
+
+    question: str
+    answer: str
+    traces: list[Trace]
+    verdicts: dict[str, TextVerdict]
+    files: list[Path]
+
+    def document(self, number: int, earlier: Sequence[Exchange]) -> str:
+        """This turn once more, played from its traces; ``earlier`` are the turns before it."""
+        extra = summary_lines(self.traces, self.verdicts, earlier)
+        note = f"Turn {number} of this chat, played from its traces."
+        return recorded_document(self.traces, note, extra, speed=1)
+
+
+def to_messages(system: str, conversation: Sequence[Exchange], text: str) -> list[Message]:
+    """The chat in the form of the model's chat template."""
+    messages = [Message("system", system)] if system.strip() else []
+    for turn in conversation:
+        messages += [Message("user", turn.question), Message("assistant", turn.answer)]
+    return [*messages, Message("user", text)]
+
+
+def summary_lines(
+    traces: Sequence[Trace], verdicts: dict[str, TextVerdict], earlier: Sequence[Exchange]
+) -> str:
+    """The lines about a whole run: figures that compare the lanes, the chat so far, the texts."""
+    plain = _plain(traces)
+    lines = []
+    for trace in traces:
+        lane = trace.header.lane
+        before = [t for turn in earlier for t in turn.traces if t.header.lane == lane]
+        values = chat_values([*before, trace])
+        # Lanes that ran at the same time took time from each other: their ratio means nothing.
+        if plain is not None and not trace.header.contended_with:
+            values |= race_values(trace.steps, plain.steps)
+        lines.append(values_line(lane, values))
+    lines += [text_line(lane, verdict) for lane, verdict in verdicts.items()]
+    return "".join(lines)
+
+
+def _plain(traces: Sequence[Trace]) -> Trace | None:
+    return next((trace for trace in traces if trace.header.fingerprint.method == PLAIN), None)
 
 
 @dataclass
 class Frame:
     """What the page shows now: the stage's document, and the answer so far.
 
-    ``failed`` means that no answer came and the question belongs back into the box.
+    ``exchange`` is set when the question has ended with an answer; ``failed`` means that no lane
+    answered and the question belongs back into the box.
     """
 
     document: str
     answer: str = ""
     finished: bool = False
     failed: bool = False
-    trace_file: Path | None = None
+    exchange: Exchange | None = None
 
 
 @dataclass
 class Question:
-    """Runs one question on a lane; ``stop`` ends it at once, whatever it is waiting for."""
+    """Runs one question on some lanes; ``stop`` ends it at once, whatever it is waiting for."""
 
-    lane: Lane
+    fleet: Fleet
+    lanes: list[str]
     messages: list[Message]
     sampling: Sampling
-    _run: LaneRun | None = None
-    _stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    contended: bool = False
+    earlier: Sequence[Exchange] = ()
+    _race: Race | None = None
 
     async def stop(self) -> None:
         """End the question; its frames then finish with what came so far."""
-        self._stopped.set()
-        if self._run is not None:
-            await self._run.stop()
+        if self._race is not None:
+            await self._race.stop()
 
     async def frames(self) -> AsyncGenerator[Frame]:
         """Yield a frame whenever something has changed, at most 20 a second."""
-        document = run_line("live", self.messages[-1].content)
+        text = self.messages[-1].content
+        frame = Frame(run_line("live", text, contended=self.contended) + definitions_line())
+        frame.document += lanes_line([(n, self.fleet.lanes[n].spec.method) for n in self.lanes])
+        drawings = {name: _LaneDrawing(name, self.fleet) for name in self.lanes}
         try:
-            async for status in self._until_ready():
-                document += status
-                yield Frame(document)
-            if self._stopped.is_set():
-                raise LaneError("You stopped before the engine was asked.")
-            async for frame in self._answer(document):
-                document = frame.document
+            async for _ in self._draw(frame, drawings):
                 yield frame
-        except LaneError as error:
-            action = RESTART_HINT if self.lane.status.state == "failed" else ""
-            yield Frame(document + problem_line(str(error), action), finished=True, failed=True)
+            await self._conclude(frame, drawings)
         except Exception as error:  # a fault of ours must not take the question or the page along
             traceback.print_exc()
             message = f"The app failed: {type(error).__name__}: {error}"
-            yield Frame(document + problem_line(message, "Ask again."), finished=True, failed=True)
-
-    async def _until_ready(self) -> AsyncIterator[str]:
-        """Wait for the engine, saying how far it is. Raises ``LaneError`` if it will not come."""
-        waited = False
-        while (status := self.lane.status).state != "ready":
-            waited = True
-            if status.state in ("failed", "stopped"):
-                raise LaneError(status.message)
-            if self._stopped.is_set():
-                raise LaneError("You stopped before the engine was ready.")
-            yield engine_line(status.state, status.message, status.progress, status.seconds_left)
-            await asyncio.sleep(WAIT_S)
-        if waited:
-            yield engine_line("ready", "ready")
-
-    async def _answer(self, document: str) -> AsyncIterator[Frame]:
-        client = self.lane.client
-        if client is None:
-            raise LaneError("The engine has just ended.")
-        self._run = client.run(self.messages, self.sampling)
-        recorder = Recorder()
-        drawing = _Drawing(Frame(document), self.lane.spec.name, TextStream(client.detokenizer))
-        try:
-            async for lines in batches(aiter(self._run)):
-                if self._stopped.is_set() and not drawing.steps:
-                    await self._run.stop()  # pressed before vLLM knew the request
-                note = recorder.write(lines)
-                drawing.add(lines)
-                if note:
-                    drawing.frame.document += problem_line(note, "Free some space; the run itself goes on.")
-                yield drawing.frame
+            frame.document += problem_line(message, f"Ask again. {BACK_IN_BOX}")
+            frame.failed = True
         finally:
-            recorder.close()
-        drawing.frame.trace_file = None if recorder.problem else recorder.path
-        drawing.frame.finished = True
-        yield drawing.frame
+            for drawing in drawings.values():
+                drawing.recorder.close()
+        frame.finished = True
+        yield frame
+
+    async def _draw(self, frame: Frame, drawings: dict[str, _LaneDrawing]) -> AsyncGenerator[None]:
+        self._race = Race(self.fleet, self.lanes, self.messages, self.sampling, contended=self.contended)
+        async with contextlib.aclosing(self._race.events()) as events:
+            async for group in batches(events):
+                for name, event in group:
+                    frame.document += drawings[name].take(event)
+                frame.document += "".join(drawing.figures() for drawing in drawings.values())
+                speaker = _speaker(list(drawings.values()))
+                frame.answer = speaker.answer if speaker is not None else ""
+                yield
+
+    async def _conclude(self, frame: Frame, drawings: dict[str, _LaneDrawing]) -> None:
+        """Compare the lanes once all have ended, or say why there is nothing to compare."""
+        speaker = _speaker(list(drawings.values()))
+        if speaker is None:
+            frame.document += problem_line(_reasons(drawings), BACK_IN_BOX)
+            frame.failed = True
+            return
+        traces = [drawing.trace for drawing in drawings.values() if drawing.trace is not None]
+        verdicts = await judge_texts(self.fleet, traces)
+        frame.document += summary_lines(traces, verdicts, self.earlier) + finish_line()
+        files = [d.recorder.path for d in drawings.values() if d.recorder.saved and d.recorder.path]
+        frame.answer = speaker.answer
+        frame.exchange = Exchange(self.messages[-1].content, speaker.answer, traces, verdicts, files)
+
+
+def _speaker(drawings: Sequence[_LaneDrawing]) -> _LaneDrawing | None:
+    """The lane whose answer the chat shows: the first one, in the page's order, that has one."""
+    spoken = [drawing for drawing in drawings if drawing.trace is not None and drawing.trace.steps]
+    whole = [drawing for drawing in spoken if drawing.turn is None or drawing.turn.state != "failed"]
+    return next(iter([*whole, *spoken]), None)
+
+
+def _reasons(drawings: dict[str, _LaneDrawing]) -> str:
+    """Why no lane has answered: each reason once."""
+    turns = [drawing.turn for drawing in drawings.values() if drawing.turn is not None]
+    failed = dict.fromkeys(turn.message for turn in turns if turn.state == "failed")
+    return " ".join(failed) if failed else "You stopped before any lane had answered."
 
 
 @dataclass
-class _Drawing:
-    """Adds a trace's lines to the frame, with the running figures after each group of them."""
+class _LaneDrawing:
+    """One lane's part of the document, its trace in memory and on disk."""
 
-    frame: Frame
     lane: str
-    text: TextStream
-    steps: list[Step] = field(default_factory=list)
+    fleet: Fleet
+    trace: Trace | None = None
+    turn: Turn | None = None
+    answer: str = ""
+    recorder: Recorder = field(default_factory=Recorder)
+    _text: TextStream | None = None
+    _drawn: int = 0
 
-    def add(self, lines: list[Line]) -> None:
-        for line in lines:
-            self.frame.document += trace_line(line, self.lane)
-            if isinstance(line, Step):
-                self.steps.append(line)
-                self.frame.answer += self.text.feed(line.emitted)
-            elif isinstance(line, End):
-                self._end(line)
-        self.frame.document += figures_line(self.steps, self.lane)
+    def take(self, event: Turn | Line) -> str:
+        """The document's lines for one event of the race."""
+        if isinstance(event, Turn):
+            return self._take_turn(event)
+        lines = trace_line(event, self.lane)
+        if isinstance(event, Header):
+            self._open(event)
+        elif isinstance(event, Step):
+            self._take_step(event)
+        else:
+            self._take_end(event)
+        if note := self.recorder.write([event]):
+            lines += problem_line(note, "Free some space; the run itself goes on.", self.lane)
+        return lines
 
-    def _end(self, end: End) -> None:
-        self.frame.answer = end.text
-        if end.error is not None:
-            self.frame.document += problem_line(end.error, "Restart the engine, then ask again.")
+    def _take_turn(self, turn: Turn) -> str:
+        self.turn = turn
+        lines = turn_line(self.lane, turn.state, turn.message, turn.progress, turn.seconds_left)
+        if turn.state == "failed":
+            ended = self.fleet.lanes[self.lane].status.state != "ready"
+            lines += problem_line(turn.message, RETRY_HINT if ended else "", self.lane)
+        return lines
+
+    def _open(self, header: Header) -> None:
+        self.trace = Trace(header)
+        client = self.fleet.lanes[self.lane].client
+        self._text = TextStream(client.detokenizer) if client is not None else None
+
+    def _take_step(self, step: Step) -> None:
+        assert self.trace is not None
+        self.trace.steps.append(step)
+        if self._text is not None:
+            self.answer += self._text.feed(step.emitted)
+
+    def _take_end(self, end: End) -> None:
+        assert self.trace is not None
+        self.trace.end = end
+        self.answer = end.text
+
+    def figures(self) -> str:
+        """The figures after the steps that came since the last call; nothing if none did."""
+        if self.trace is None or len(self.trace.steps) == self._drawn:
+            return ""
+        begin, self._drawn = self._drawn, len(self.trace.steps)
+        return figures_line(self.trace.steps, self.lane, begin)

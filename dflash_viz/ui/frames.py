@@ -1,29 +1,29 @@
-"""From a stream of lines to frames: as many lines as came within one, and never one less."""
+"""From a stream of events to frames: as many events as came within one, and never one less."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import TypeVar
 
-from dflash_viz.trace import Line
-
+Item = TypeVar("Item")
 # 20 frames a second at most: smooth to the eye, and cheap for server and page.
 FRAME_S = 1 / 20
 
 
-async def batches(lines: AsyncIterator[Line], interval: float = FRAME_S) -> AsyncIterator[list[Line]]:
-    """Yield the lines in groups, at most one group every ``interval`` seconds.
+async def batches(items: AsyncIterator[Item], interval: float = FRAME_S) -> AsyncIterator[list[Item]]:
+    """Yield the items in groups, at most one group every ``interval`` seconds.
 
-    What the source raises is raised here, after the lines that came before it were passed on.
+    What the source raises is raised here, after the items that came before it were passed on.
     """
-    waiting: list[Line] = []
+    waiting: list[Item] = []
     arrived = asyncio.Event()
     now = asyncio.get_running_loop().time
 
     async def collect() -> None:
         try:
-            async for line in lines:
-                waiting.append(line)
+            async for item in items:
+                waiting.append(item)
                 arrived.set()
         finally:
             arrived.set()

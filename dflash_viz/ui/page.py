@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,14 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 import gradio as gr
 import plotly
 
-from dflash_viz.lanes import Lane
-from dflash_viz.trace import Message, Sampling, Trace
-from dflash_viz.ui.chat import Frame, Question
+from dflash_viz.lanes import Fleet, Lane
+from dflash_viz.trace import Sampling, Trace
+from dflash_viz.ui.api import make_stream
+from dflash_viz.ui.chat import Exchange, Frame, Question, summary_lines, to_messages
 from dflash_viz.ui.recorder import runs_dir
-from dflash_viz.views.engine_status import LANE_NAMES, engine_status
+from dflash_viz.ui.verdicts import judge_texts
+from dflash_viz.views.engine_status import Chip, chips_html
+from dflash_viz.views.lane_style import LaneStyle, lane_styles
 from dflash_viz.views.page_lines import problem_line, recorded_document
 from dflash_viz.weights.resolver import ROOT
 
@@ -34,12 +39,23 @@ QUEUE_POLL_S = 0.02
 CHAT_EVERY_S = 0.25
 TITLE = "DFlash Viz"
 
-EXAMPLES = [
-    ["A farmer has 17 sheep and buys 3 times as many. How many sheep does he have now? Think step by step."],
-    ["Write a Python function that checks whether a word is a palindrome, with two examples."],
-    ["Explain to a ten-year-old why the sky is blue."],
-    ["Repeat this list three times: apples, oranges, bananas, grapes, lemons."],
-]
+# Label and question by kind; the last is the one where n-gram shines.
+EXAMPLES = (
+    (
+        "Maths: sheep",
+        "A farmer has 17 sheep and buys 3 times as many. How many sheep does he have now? "
+        "Think step by step.",
+    ),
+    (
+        "Code: palindrome",
+        "Write a Python function that checks whether a word is a palindrome, with two examples.",
+    ),
+    ("Chat: blue sky", "Explain to a ten-year-old why the sky is blue."),
+    (
+        "Copying: a list",
+        "Repeat this list three times, word for word: apples, oranges, bananas, grapes, lemons, cherries.",
+    ),
+)
 
 STAGE_SCRIPT = """
 const view = DFlashViz.mount(element.querySelector('.dv-root'));
@@ -49,9 +65,9 @@ show();
 """
 
 INTRO = (
-    "A small **drafter** guesses a block of tokens in one pass; the **target** checks the whole block in "
-    "one pass and keeps the longest correct beginning. The text is the target's own; drafting is there to "
-    "make it faster. Every block below is one real engine step."
+    "A small **drafter** guesses the next tokens; the **target** checks them all in one pass and keeps the "
+    "longest correct beginning. The text is the target's own; drafting is there to make it faster. Each "
+    "**lane** drafts in its own way, on a real vLLM engine; every block below is one real engine step."
 )
 
 PLACEHOLDER = (
@@ -66,6 +82,7 @@ FRAME_STYLE = """
 """
 
 WELCOME_NOTE = "A real run, recorded earlier. Ask something to see a live one."
+NO_ENGINE = "No engine runs here: this page shows recorded runs only."
 
 
 def page_script() -> str:
@@ -85,11 +102,13 @@ def head() -> str:
 
 
 class Page:
-    """Wires one lane to the components; holds the questions that run, by browser session."""
+    """Wires the lanes to the components; holds the questions that run, by browser session."""
 
-    def __init__(self, lane: Lane | None, recorded: Trace | None) -> None:
-        self.lane = lane
-        self.recorded = recorded
+    def __init__(self, fleet: Fleet | None, recorded: Sequence[Trace]) -> None:
+        self.fleet = fleet
+        self.lanes: dict[str, Lane] = fleet.lanes if fleet is not None else {}
+        self.styles = lane_styles([(name, lane.spec.method) for name, lane in self.lanes.items()])
+        self.greeting = _greeting(recorded, fleet is not None)
         self._running: dict[str, Question] = {}
 
     def build(self) -> gr.Blocks:
@@ -108,18 +127,25 @@ class Page:
                         elem_id="stage",
                     )
                 with gr.Column(scale=4, min_width=320, elem_classes="dv-extras"):
-                    self._extras()
+                    self._settings()
+                    self.files = gr.Files(label="Traces of this run", visible=False, elem_id="files")
             self._events(demo)
+            if self.fleet is not None:
+                gr.events.api(make_stream(self.fleet), api_name="run", concurrency_limit=MAX_RUNS)
         return demo
 
     def _header(self) -> None:
         with gr.Row(elem_classes="dv-header"):
             gr.Markdown(f"# {TITLE}\n{INTRO}", elem_classes="dv-intro")
         with gr.Row(elem_classes="dv-lanes"):
-            self.status = gr.HTML(self._status_html(), elem_id="engine")
-            self.restart = gr.Button(
-                "Restart the engine", visible=False, elem_id="restart", scale=0, min_width=180
-            )
+            self.status = gr.HTML(self._chips(), elem_id="engine")
+            self.retries = [
+                gr.Button(
+                    f"Retry {self.styles[name].title}", visible=False, elem_id=f"retry-{number}",
+                    scale=0, min_width=140,
+                )
+                for number, name in enumerate(self.lanes)
+            ]  # fmt: skip
 
     def _chat(self) -> None:
         self.conversation = gr.State([])
@@ -143,121 +169,166 @@ class Page:
             submit_btn=False,
         )
         with gr.Row(elem_classes="dv-buttons"):
-            self.send = gr.Button("Send", variant="primary", elem_id="send", min_width=80)
-            self.stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=80)
-            self.clear = gr.Button("Clear", elem_id="clear", min_width=80)
+            self.send = gr.Button("Send", variant="primary", elem_id="send", min_width=70)
+            self.stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=70)
+            self.again = gr.Button("Regenerate", interactive=False, elem_id="again", min_width=70)
+            self.clear = gr.Button("Clear", elem_id="clear", min_width=70)
         with gr.Column(elem_classes="dv-examples"):
-            gr.Examples(EXAMPLES, inputs=self.box, label="Examples: maths, code, chat, copying")
+            gr.Examples(
+                [[text] for _, text in EXAMPLES],
+                inputs=self.box,
+                label="Examples",
+                example_labels=[label for label, _ in EXAMPLES],
+            )
 
-    def _extras(self) -> None:
+    def _settings(self) -> None:
         with gr.Accordion("Settings", open=False, elem_id="settings"):
+            self.chosen = gr.CheckboxGroup(
+                [(self.styles[name].title, name) for name in self.lanes],
+                value=list(self.lanes),
+                label="Lanes",
+                info="One after another: they share this machine, and each is timed alone on it.",
+                elem_id="chosen",
+            )
+            self.contended = gr.Checkbox(
+                label="All at the same time", value=False, elem_id="contended",
+                info="Lively, but the lanes take time from each other: no speedup is given.",
+            )  # fmt: skip
+            self.system = gr.Textbox(
+                label="System prompt", lines=2, elem_id="system",
+                info="What the model is told before the chat. Empty: its own default.",
+            )  # fmt: skip
             self.temperature = gr.Slider(
-                0.0, 1.5, value=0.0, step=0.1, label="Temperature",
+                0.0, 1.5, value=0.0, step=0.1, label="Temperature", elem_id="temperature",
                 info="0: always the target's most probable token. Above: a draw, so texts differ.",
             )  # fmt: skip
+            self.top_p = gr.Slider(
+                0.05, 1.0, value=1.0, step=0.05, label="Top-p",
+                info="Draws only from the most probable tokens that make up this share. 1: from all.",
+            )  # fmt: skip
             self.max_tokens = gr.Slider(
-                1,
-                1024,
-                value=256,
-                step=1,
-                label="Max tokens",
-                elem_id="max-tokens",
+                1, 1024, value=256, step=1, label="Max tokens", elem_id="max-tokens",
                 info="The answer ends after this many tokens.",
-            )
+            )  # fmt: skip
             self.seed = gr.Number(
-                value=0,
-                minimum=0,
-                maximum=2**31 - 1,
-                precision=0,
-                label="Seed",
-                info="Above temperature 0 the same seed gives the same draws.",
-            )
-        self.download = gr.DownloadButton("Download this run's trace", visible=False, elem_id="download")
+                value=0, minimum=0, maximum=2**31 - 1, precision=0, label="Seed", elem_id="seed",
+                info="Above temperature 0 the same seed gives the same draws in the same lane.",
+            )  # fmt: skip
 
     def _events(self, demo: gr.Blocks) -> None:
-        outputs = [self.conversation, self.chatbot, self.box, self.stage, self.send, self.stop, self.download]
-        inputs = [self.box, self.conversation, self.temperature, self.max_tokens, self.seed]
-        gr.on(
-            [self.box.submit, self.send.click], self.ask, inputs, outputs,
-            concurrency_limit=MAX_RUNS, show_progress="hidden", trigger_mode="once", api_name="chat",
-        )  # fmt: skip
-        self.stop.click(self.halt, None, None, queue=False, show_progress="hidden", api_visibility="private")
-        self.clear.click(
-            self.reset, None, outputs, queue=False, show_progress="hidden", api_visibility="private"
-        )
-        self.restart.click(
-            self.revive, None, [self.status, self.restart], queue=False, show_progress="hidden",
-            api_visibility="private",
-        )  # fmt: skip
-        timer = gr.Timer(1.0)
-        timer.tick(
-            self.poll, None, [self.status, self.restart], queue=False, show_progress="hidden",
-            api_visibility="private",
-        )  # fmt: skip
-        demo.load(self.greet, None, self.stage, queue=False, show_progress="hidden", api_visibility="private")
+        quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+        inputs: set[Any] = {
+            self.box, self.conversation, self.chosen, self.contended, self.system, self.temperature,
+            self.top_p, self.max_tokens, self.seed,
+        }  # fmt: skip
+        outputs = [
+            self.conversation, self.chatbot, self.box, self.stage, self.send, self.stop, self.again,
+            self.files, self.seed,
+        ]  # fmt: skip
+        running: dict[str, Any] = {
+            "concurrency_limit": MAX_RUNS, "concurrency_id": "run", "show_progress": "hidden",
+            "trigger_mode": "once", "api_visibility": "private",
+        }  # fmt: skip
+        gr.on([self.box.submit, self.send.click], self.ask, inputs, outputs, **running)
+        self.again.click(self.regenerate, inputs, outputs, **running)
+        self.stop.click(self.halt, None, None, **quiet)
+        self.clear.click(self.reset, None, outputs, **quiet)
+        self.chatbot.select(self.revisit, self.conversation, [self.stage, self.files], **quiet)
+        states = [self.status, *self.retries]
+        for name, button in zip(self.lanes, self.retries, strict=True):
+            button.click(partial(self.retry, name), None, states, **quiet)
+        gr.Timer(1.0).tick(self.poll, None, states, **quiet)
+        demo.load(self.greet, None, self.stage, **quiet)
         demo.unload(self.leave)
 
-    async def ask(
-        self,
-        text: str,
-        conversation: list[dict[str, str]],
-        temperature: float,
-        max_tokens: float,
-        seed: float | None,
-        request: gr.Request,
-    ) -> AsyncIterator[dict[Any, Any]]:
-        """Answer one question; yields updates of the components until the answer has ended."""
-        text = (text or "").strip()
-        if not text or len(text) > MAX_PROMPT_CHARACTERS or self.lane is None:
-            yield self._refuse(text)
+    async def ask(self, values: dict[Any, Any], request: gr.Request) -> AsyncGenerator[dict[Any, Any]]:
+        """Answer one question; yields updates of the components until all lanes have ended."""
+        text, conversation = (values[self.box] or "").strip(), values[self.conversation]
+        if (refusal := self._refusal(text, values[self.chosen])) is not None:
+            yield {self.stage: refusal}
             return
-        turns = [*conversation, {"role": "user", "content": text}]
-        question = Question(
-            self.lane,
-            [Message(**turn) for turn in turns],  # type: ignore[arg-type]
-            Sampling(temperature, int(max_tokens), None if seed is None else int(seed)),
-        )
-        key = str(request.session_hash)
+        question, key = self._question(text, values), str(request.session_hash)
         self._running[key] = question
         yield {
-            self.box: "", self.chatbot: _shown(turns), self.send: _off(), self.stop: _on(),
-            self.download: _hidden(),
+            self.box: "", self.chatbot: _shown(conversation, text), self.send: _off(), self.stop: _on(),
+            self.again: _off(), self.files: _hidden(),
         }  # fmt: skip
         try:
-            said = 0.0
-            async with contextlib.aclosing(question.frames()) as frames:
-                async for frame in frames:
-                    if self._running.get(key) is not question:
-                        return  # cleared: what still comes belongs to nobody
-                    # The chat draws a message anew each time: it follows the stage in larger strides.
-                    speak = frame.finished or time.monotonic() - said > CHAT_EVERY_S
-                    said = time.monotonic() if speak else said
-                    yield self._update(frame, turns, text, speak)
+            async for update in self._follow(question, key, conversation, text):
+                yield update
         finally:
             if self._running.get(key) is question:
                 del self._running[key]
 
-    def _refuse(self, text: str) -> dict[Any, Any]:
+    def _question(self, text: str, values: dict[Any, Any]) -> Question:
+        assert self.fleet is not None
+        seed, conversation = values[self.seed], values[self.conversation]
+        return Question(
+            self.fleet,
+            [name for name in self.lanes if name in values[self.chosen]],  # in the order of the page
+            to_messages(values[self.system], conversation, text),
+            Sampling(
+                values[self.temperature],
+                int(values[self.max_tokens]),
+                None if seed is None else int(seed),
+                values[self.top_p],
+            ),
+            values[self.contended],
+            conversation,
+        )
+
+    async def _follow(
+        self, question: Question, key: str, conversation: list[Exchange], text: str
+    ) -> AsyncGenerator[dict[Any, Any]]:
+        said = 0.0
+        async with contextlib.aclosing(question.frames()) as frames:
+            async for frame in frames:
+                if self._running.get(key) is not question:
+                    return  # cleared: what still comes belongs to nobody
+                # The chat draws a message anew each time: it follows the stage in larger strides.
+                speak = time.monotonic() - said > CHAT_EVERY_S
+                said = time.monotonic() if speak else said
+                shown: dict[Any, Any] = {self.stage: frame.document}
+                if frame.finished:
+                    shown |= self._finish(frame, conversation, text)
+                elif speak:
+                    shown[self.chatbot] = _shown(conversation, text, frame.answer)
+                yield shown
+
+    def _finish(self, frame: Frame, conversation: list[Exchange], text: str) -> dict[Any, Any]:
+        turns = conversation if frame.exchange is None else [*conversation, frame.exchange]
+        shown: dict[Any, Any] = {
+            self.chatbot: _shown(turns), self.conversation: turns, self.send: _on(), self.stop: _off(),
+            self.again: _interactive(bool(turns)),
+        }  # fmt: skip
+        if frame.exchange is None:
+            return shown | {self.box: text}
+        return shown | {self.files: _files(frame.exchange)}
+
+    def _refusal(self, text: str, chosen: list[str]) -> Any:
+        """What to show instead of an answer; None when the question can be asked."""
         if not text:
-            return {self.stage: gr.skip()}
+            return problem_line("The question is empty.", "Type something, or choose an example.")
         if len(text) > MAX_PROMPT_CHARACTERS:
             limit = f"{MAX_PROMPT_CHARACTERS:,} characters"
-            return {self.stage: problem_line(f"The question is longer than {limit}.", "Shorten it.")}
-        message = "No engine runs here: this page shows recorded runs only."
-        return {self.stage: problem_line(message, "Start the app where vLLM is installed to ask questions.")}
+            return problem_line(f"The question is longer than {limit}.", "Shorten it.")
+        if self.fleet is None:
+            return problem_line(NO_ENGINE, "Start the app where vLLM is installed to ask questions.")
+        if not chosen:
+            return problem_line("No lane is chosen.", "Choose at least one under Settings.")
+        return None
 
-    def _update(self, frame: Frame, turns: list[dict[str, str]], text: str, speak: bool) -> dict[Any, Any]:
-        shown: dict[Any, Any] = {self.stage: frame.document}
-        if speak:
-            answered = [*turns, {"role": "assistant", "content": frame.answer}]
-            shown[self.chatbot] = _shown(answered)
-        if frame.finished:
-            shown |= {self.send: _on(), self.stop: _off(), self.conversation: answered}
-            if frame.trace_file is not None:
-                shown[self.download] = gr.update(value=str(frame.trace_file), visible=True)
-        if frame.failed:
-            shown |= {self.chatbot: _shown(turns[:-1]), self.conversation: turns[:-1], self.box: text}
-        return shown
+    async def regenerate(self, values: dict[Any, Any], request: gr.Request) -> AsyncGenerator[dict[Any, Any]]:
+        """Ask the last question again. Above temperature 0 with the next seed, or the draws, and with
+        them the answers, would be the same."""
+        *before, last = values[self.conversation]
+        seed = values[self.seed]
+        if values[self.temperature] > 0 and seed is not None:
+            seed = int(seed) + 1
+        again = {**values, self.box: last.question, self.conversation: before, self.seed: seed}
+        async with contextlib.aclosing(self.ask(again, request)) as updates:
+            async for update in updates:
+                yield {self.seed: seed, **update}
 
     async def halt(self, request: gr.Request) -> None:
         """The stop button: end this browser's question at once."""
@@ -269,9 +340,19 @@ class Page:
         if (question := self._running.pop(str(request.session_hash), None)) is not None:
             await question.stop()
         return {
-            self.conversation: [], self.chatbot: [], self.box: "", self.stage: "",
-            self.send: _on(), self.stop: _off(), self.download: _hidden(),
+            self.conversation: [], self.chatbot: [], self.box: "", self.stage: "", self.send: _on(),
+            self.stop: _off(), self.again: _off(), self.files: _hidden(),
         }  # fmt: skip
+
+    def revisit(
+        self, conversation: list[Exchange], event: gr.SelectData, request: gr.Request
+    ) -> dict[Any, Any]:
+        """A turn of the chat was clicked: show its run again, from its traces."""
+        number = event.index // 2  # a question and an answer each
+        if str(request.session_hash) in self._running or number >= len(conversation):
+            return {self.stage: gr.skip()}
+        turn = conversation[number]
+        return {self.stage: turn.document(number + 1, conversation[:number]), self.files: _files(turn)}
 
     async def leave(self, request: gr.Request) -> None:
         """The tab was closed: nobody waits for its answer any more."""
@@ -279,49 +360,75 @@ class Page:
 
     def greet(self) -> str:
         """What the page shows first: a recorded run, until somebody asks."""
-        if self.recorded is None:
-            return ""
-        return recorded_document(self.recorded, WELCOME_NOTE if self.lane is not None else "")
+        return self.greeting
 
-    def revive(self) -> list[Any]:
-        """The restart button."""
-        if self.lane is not None:
-            self.lane.start()
+    def retry(self, name: str) -> list[Any]:
+        """A lane's retry button."""
+        if self.fleet is not None:
+            self.fleet.retry(name)
         return self.poll()
 
     def poll(self) -> list[Any]:
-        """Where the engine stands, once a second."""
-        failed = self.lane is not None and self.lane.status.state in ("failed", "stopped")
-        return [self._status_html(), gr.update(visible=failed)]
+        """Where the engines stand, once a second."""
+        states = [lane.status.state for lane in self.lanes.values()]
+        return [self._chips(), *(gr.update(visible=state in ("failed", "stopped")) for state in states)]
 
-    def _status_html(self) -> str:
-        if self.lane is None:
-            return engine_status(TITLE, "absent", "recorded runs only")
-        name, status = self.lane.spec.name, self.lane.status
-        shown = LANE_NAMES.get(name, name)
-        return engine_status(shown, status.state, status.message, status.progress, status.seconds_left)
+    def _chips(self) -> str:
+        return chips_html([_chip(lane, self.styles[name]) for name, lane in self.lanes.items()])
 
 
-def _shown(turns: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The turns for the chatbot, which takes every text for HTML."""
-    return [{**turn, "content": escape(turn["content"])} for turn in turns]
+def _greeting(recorded: Sequence[Trace], engine: bool) -> str:
+    """The document of the recorded runs that the page shows until somebody asks."""
+    if not recorded:
+        return ""
+    verdicts = asyncio.run(judge_texts(None, recorded))
+    return recorded_document(recorded, WELCOME_NOTE if engine else "", summary_lines(recorded, verdicts, ()))
+
+
+def _chip(lane: Lane, style: LaneStyle) -> Chip:
+    status = lane.status
+    if lane.paused:
+        return Chip(style, "paused", progress=status.progress)
+    if status.state == "ready" and lane.client is not None and lane.client.num_running:
+        return Chip(style, "running")
+    return Chip(style, status.state, status.message, status.progress, status.seconds_left)
+
+
+def _shown(conversation: Sequence[Exchange], text: str = "", answer: str = "") -> list[dict[str, str]]:
+    """The chat for the chatbot, which takes every text for HTML; ``text`` is the question that runs."""
+    pairs = [(turn.question, turn.answer) for turn in conversation]
+    turns = [*pairs, (text, answer)] if text else pairs
+    messages = [
+        {"role": role, "content": escape(content)}
+        for pair in turns
+        for role, content in zip(("user", "assistant"), pair, strict=True)
+    ]
+    return messages if not text or answer else messages[:-1]
+
+
+def _files(turn: Exchange) -> Any:
+    return gr.update(value=[str(path) for path in turn.files], visible=bool(turn.files))
 
 
 def _on() -> Any:
-    return gr.update(interactive=True)
+    return _interactive(True)
 
 
 def _off() -> Any:
-    return gr.update(interactive=False)
+    return _interactive(False)
+
+
+def _interactive(whether: bool) -> Any:
+    return gr.update(interactive=whether)
 
 
 def _hidden() -> Any:
     return gr.update(visible=False)
 
 
-def create_app(lane: Lane | None, recorded: Trace | None) -> gr.Blocks:
-    """Build the app around a lane (None: no engine) and the recorded run it greets with."""
-    return Page(lane, recorded).build()
+def create_app(fleet: Fleet | None, recorded: Sequence[Trace]) -> gr.Blocks:
+    """Build the app around a fleet (None: no engine) and the recorded runs it greets with."""
+    return Page(fleet, recorded).build()
 
 
 def launch(demo: gr.Blocks, host: str, port: int, block: bool = True) -> str:

@@ -46,6 +46,11 @@ class Recorder:
             _forget_oldest()
         return self._writer
 
+    @property
+    def saved(self) -> bool:
+        """Whether the whole trace is on disk so far."""
+        return self.path is not None and not self.problem
+
     def close(self) -> None:
         """Finish the file."""
         if self._writer is not None:

@@ -1,11 +1,12 @@
-"""The engine's state in words, with its progress; everything from outside is escaped."""
+"""The lanes' states in words, with their progress; everything from outside is escaped."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
-# How lanes are called on the page, by the method in their name.
-LANE_NAMES = {"dflash": "DFlash", "eagle3": "EAGLE-3", "ngram": "n-gram", "none": "no speculation"}
+from dflash_viz.views.lane_style import LaneStyle
 
 # State -> mark and words; the mark repeats in form what the colour says.
 _STATES = {
@@ -13,25 +14,44 @@ _STATES = {
     "weights": ("◔", "preparing the weights"),
     "loading": ("◑", "loading"),
     "ready": ("●", "ready"),
+    "running": ("▶", "running"),
+    "paused": ("‖", "paused while a question is answered"),
     "failed": ("✗", "failed"),
     "stopped": ("■", "stopped"),
-    "absent": ("○", "no engine"),
 }
+NO_ENGINE = (
+    '<div class="dv-chips"><div class="dv-engine dv-absent">○ No engine: recorded runs only</div></div>'
+)
 
 
-def engine_status(
-    name: str, state: str, message: str, progress: float | None = None, seconds_left: float | None = None
-) -> str:
-    """HTML of one lane's chip: mark, lane, state, and while it starts a bar and the time left."""
-    mark, words = _STATES[state]
-    detail = "" if message in ("", words) else f": {message}"
-    left = f" (about {seconds_left:.0f} s left)" if seconds_left else ""
+@dataclass(frozen=True)
+class Chip:
+    """One lane's state; ``progress`` from 0 to 1 and ``seconds_left`` while it starts."""
+
+    style: LaneStyle
+    state: str
+    message: str = ""
+    progress: float | None = None
+    seconds_left: float | None = None
+
+
+def chips_html(chips: Sequence[Chip]) -> str:
+    """One chip a lane: sign, name, state, and while it starts a bar and the time left."""
+    return f'<div class="dv-chips">{"".join(map(_chip, chips))}</div>' if chips else NO_ENGINE
+
+
+def _chip(chip: Chip) -> str:
+    mark, words = _STATES[chip.state]
+    detail = "" if chip.message in ("", words) else f": {chip.message}"
+    left = f" (about {chip.seconds_left:.0f} s left)" if chip.seconds_left else ""
     text = escape(f"{words}{detail}{left}")
-    chip = (
-        f'<span class="dv-mark" aria-hidden="true">{mark}</span> '
-        f'<strong>{escape(name)}</strong> <span class="dv-words">{text}</span>'
+    return (
+        f'<div class="dv-engine dv-{chip.state}" style="--lane-light:{chip.style.light};--lane-dark:'
+        f'{chip.style.dark}"><span class="dv-sign" aria-hidden="true">{chip.style.sign}</span> '
+        f'<strong>{escape(chip.style.title)}</strong> <span class="dv-words">'
+        f'<span class="dv-mark" aria-hidden="true">{mark}</span> {text}</span>'
+        f"{_bar(chip.progress, words)}</div>"
     )
-    return f'<div class="dv-engine dv-{state}">{chip}{_bar(progress, words)}</div>'
 
 
 def _bar(progress: float | None, words: str) -> str:

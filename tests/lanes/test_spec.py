@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
+from dflash_viz.lanes.preflight import check_spec
 from dflash_viz.lanes.server import _flags
 
 
 def test_the_shipped_preset_is_valid() -> None:
     preset = load_preset("embedded-cpu")
-    dflash, plain = preset.lanes
-    assert dflash.method == "dflash"
-    assert dflash.num_speculative_tokens >= 4
-    assert plain.speculative_config(None) is None
+    lanes = {lane.name: lane for lane in preset.lanes}
+    assert list(lanes) == ["dflash", "eagle3", "ngram", "none"]
+    assert lanes["dflash"].num_speculative_tokens >= 4
+    assert lanes["none"].speculative_config(None) is None
+    for lane in preset.lanes:
+        check_spec(lane)
 
 
 def test_speculative_config() -> None:
@@ -46,6 +49,9 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(LaneError, match=r"folder\.yaml cannot be read"):
         load_preset(str(tmp_path / "folder.yaml"))
+    bad.write_text("title: x\nlanes:\n  - {name: a, method: none}\n  - {name: a, method: ngram}\n")
+    with pytest.raises(LaneError, match="several lanes named 'a'"):
+        load_preset(str(bad))
     bad.write_text("title: [")
     with pytest.raises(LaneError, match=r"bad\.yaml is not valid"):
         load_preset(str(bad))

@@ -5,26 +5,111 @@ from __future__ import annotations
 import pytest
 
 from dflash_viz import metrics
-from dflash_viz.trace import Trace
+from dflash_viz.metrics import Counters
+from dflash_viz.trace import Step, Trace
+
+
+@pytest.fixture
+def plain() -> list[Step]:
+    """The same answer without speculation: 20 ms a token, 18 of them in the target's pass."""
+    first = Step(0, 0.0, 0.1, 0.1, [5], last="plain", prefill=True)
+    rest = [Step(i, 0.08 + 0.02 * i, 0.1 + 0.02 * i, 0.018, [6], last="plain", offset=i) for i in range(1, 5)]
+    return [first, *rest]
 
 
 def test_values(trace: Trace) -> None:
     steps = trace.steps
-    assert metrics.acceptance_length(steps) == 1 + (1 + 3 + 2) / 3
-    assert metrics.acceptance_rate(steps) == 6 / 9
     assert metrics.tokens_per_engine_step(steps) == (2 + 4 + 2) / 3
     assert metrics.decode_tokens_per_second(steps) == pytest.approx(8 / 0.15)
     assert metrics.mean_draft_s(steps) == pytest.approx(0.01)
     assert metrics.mean_verify_s(steps) == pytest.approx(0.03)
     assert metrics.draft_share(steps) == pytest.approx(0.2)
+    split = metrics.time_split(steps)
+    assert (split.draft, split.verify, split.rest) == pytest.approx((0.03, 0.09, 0.03))
+
+
+def test_counters_are_vllms(trace: Trace) -> None:
+    counters = metrics.count(trace.steps)
+    assert counters == Counters(3, 9, 6, (3, 2, 1))
+    assert counters.acceptance_length == 1 + 6 / 3
+    assert counters.acceptance_rate == 6 / 9
+    assert counters.per_position == (1, 2 / 3, 1 / 3)
+
+
+def test_a_window_is_the_difference_of_two_snapshots(trace: Trace) -> None:
+    assert metrics.windowed(trace.steps, 2) == metrics.count(trace.steps[2:])
+    assert metrics.windowed(trace.steps, 2).acceptance_length == 1 + (3 + 2) / 2
+    assert metrics.windowed(trace.steps, 100) == metrics.count(trace.steps)
+
+
+def test_acceptance_by_position(trace: Trace) -> None:
+    assert metrics.unconditional_acceptance(trace.steps) == [1, 2 / 3, 1 / 3]
+    assert metrics.conditional_acceptance(trace.steps) == [1, 2 / 3, 1 / 2]
+    never = [Step(1, 0.0, 0.1, 0.1, [1], 0.01, [2, 3], 0, "recovered")]
+    assert metrics.conditional_acceptance(never) == [0, None]
+
+
+def test_positions_count_only_the_steps_that_drafted_them() -> None:
+    short = Step(1, 0.0, 0.1, 0.1, [4, 5], 0.01, [4], 1, "bonus")
+    long = Step(2, 0.1, 0.2, 0.1, [4, 5, 6], 0.01, [4, 5], 2, "bonus")
+    assert metrics.unconditional_acceptance([short, long]) == [1, 1]
+    assert metrics.count([short, long]).per_position == (1, 1 / 2), "vLLM divides by all drafts"
+
+
+def test_histogram(trace: Trace) -> None:
+    assert metrics.length_histogram(trace.steps) == [0, 1, 1, 1]
+    assert sum(metrics.length_histogram(trace.steps)) == metrics.count(trace.steps).num_drafts
+
+
+def test_pooled_and_mean_weigh_differently(trace: Trace) -> None:
+    short = [Step(1, 0.0, 0.1, 0.1, [1], 0.01, [2, 3], 0, "recovered")]
+    assert metrics.mean_of_requests([trace.steps, short]) == (3 + 1) / 2
+    assert metrics.count([*trace.steps, *short]).acceptance_length == 1 + 6 / 4
+    assert metrics.mean_of_requests([[]]) is None
+
+
+def test_speed_against_no_speculation(trace: Trace, plain: list[Step]) -> None:
+    assert metrics.speedup(trace.steps, plain) == pytest.approx((8 / 0.15) / 50)
+    assert metrics.break_even_length(trace.steps, plain) == pytest.approx(0.04 / 0.018)
+    assert metrics.predicted_speedup(trace.steps, plain) == pytest.approx((8 / 3) * 0.018 / 0.04)
+    assert metrics.race_values(plain, plain) == {"speedup": 1, "break_even": None, "predicted": None}
+
+
+def test_courses_continue_where_they_were_left(trace: Trace) -> None:
+    whole = metrics.length_course(trace.steps)
+    assert whole == [(1, 2, 2.0), (2, 4, 3.0), (3, 3, 3.0)]
+    assert metrics.length_course(trace.steps[:2]) + metrics.length_course(trace.steps, 2) == whole
+    assert metrics.token_course(trace.steps, 1) == [(0.15, 3), (0.2, 7), (0.25, 9)]
 
 
 def test_nothing_yet(trace: Trace) -> None:
     for steps in ([], trace.steps[:1]):
-        assert [f.value for f in metrics.running_figures(steps)] == [None] * 7 + [0.0]
+        values = metrics.lane_values(steps)
+        assert values.pop("steps") == 0
+        assert set(values.values()) == {None}
 
 
-def test_every_figure_states_its_definition(trace: Trace) -> None:
-    figures = metrics.running_figures(trace.steps)
-    assert len({f.key for f in figures}) == len(figures)
-    assert all(f.definition.endswith(".") and f.label for f in figures)
+def test_every_figure_states_its_definition(trace: Trace, plain: list[Step]) -> None:
+    keys = [figure.key for figure in metrics.FIGURES]
+    assert len(set(keys)) == len(keys)
+    assert all(f.definition.endswith(".") and f.label for f in metrics.FIGURES)
+    shown = metrics.lane_values(plain) | metrics.race_values(plain, plain) | metrics.chat_values([trace])
+    assert set(shown) == set(keys)
+
+
+PROMETHEUS = """\
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{engine="0",model_name="m"} 3.0
+vllm:spec_decode_num_drafts_total{engine="1",model_name="m"} 1.0
+vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="m"} 9.0
+vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="m"} 6.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="0"} 3.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="1"} 2.0
+vllm:spec_decode_num_accepted_tokens_per_pos_created{engine="0",model_name="m",position="1"} 1e9
+vllm:generation_tokens_total{engine="0",model_name="m"} 77.0
+"""
+
+
+def test_counters_from_a_servers_metrics() -> None:
+    assert metrics.read_prometheus(PROMETHEUS) == Counters(4, 9, 6, (3, 2))
+    assert metrics.read_prometheus("") == Counters()

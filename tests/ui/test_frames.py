@@ -19,7 +19,7 @@ async def source(count: int, pause: float, error: bool = False) -> AsyncIterator
 
 
 async def test_every_line_comes_once_and_in_order() -> None:
-    groups = [group async for group in batches(source(300, 0.001), 0.05)]  # type: ignore[arg-type]
+    groups = [group async for group in batches(source(300, 0.001), 0.05)]
     assert [line for group in groups for line in group] == list(range(300))
     assert len(groups) < 60
 
@@ -27,7 +27,7 @@ async def test_every_line_comes_once_and_in_order() -> None:
 async def test_slow_lines_are_not_held_back() -> None:
     times, loop = [], asyncio.get_running_loop()
     start = loop.time()
-    async for _ in batches(source(3, 0.2), 0.05):  # type: ignore[arg-type]
+    async for _ in batches(source(3, 0.2), 0.05):
         times.append(loop.time() - start)
     assert [round(t / 0.2) for t in times] == [0, 1, 2]
 
@@ -36,7 +36,7 @@ async def test_errors_come_after_the_lines() -> None:
     lines: list[object] = []
 
     async def read() -> None:
-        async for group in batches(source(5, 0.0, error=True), 0.01):  # type: ignore[arg-type]
+        async for group in batches(source(5, 0.0, error=True), 0.01):
             lines.extend(group)
 
     with pytest.raises(ValueError, match="the source broke"):
@@ -55,7 +55,7 @@ async def test_closing_closes_the_source() -> None:
         finally:
             closed.set()
 
-    frames = batches(endless(), 0.01)  # type: ignore[arg-type]
+    frames = batches(endless(), 0.01)
     await anext(frames)
     await frames.aclose()
     assert closed.is_set()

@@ -6,6 +6,7 @@ import asyncio
 
 import gradio as gr
 
+from dflash_viz.lanes import Fleet, load_preset
 from dflash_viz.ui.page import PLOTLY, create_app, head, page_script
 
 
@@ -24,18 +25,22 @@ def test_scripts_are_whole_and_in_order() -> None:
     assert PLOTLY.is_file()
 
 
-def test_the_chat_endpoint_has_a_name() -> None:
-    names = {e["api_name"] for e in create_app(None, None).config["dependencies"]}
-    assert "chat" in names
+def test_the_run_endpoint_has_a_name() -> None:
+    fleet = Fleet(load_preset("embedded-cpu").lanes)
+    public = {
+        e["api_name"] for e in create_app(fleet, []).config["dependencies"] if e["api_visibility"] == "public"
+    }
+    assert public == {"run"}
 
 
 def test_without_an_engine_a_question_gets_an_answer_in_words() -> None:
     from dflash_viz.ui.page import Page
 
-    page = Page(None, None)
+    page = Page(None, [])
     page.build()
 
     async def first() -> dict[object, object]:
-        return await anext(page.ask("Hi", [], 0.0, 10, None, gr.Request(session_hash="s")))
+        values = {page.box: "Hi", page.conversation: [], page.chosen: []}
+        return await anext(page.ask(values, gr.Request(session_hash="s")))
 
     assert "shows recorded runs only" in str(next(iter(asyncio.run(first()).values())))

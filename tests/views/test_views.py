@@ -3,51 +3,148 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from dflash_viz.metrics import running_figures
-from dflash_viz.trace import Trace
-from dflash_viz.views.engine_status import engine_status
+import msgspec
+import pytest
+
+from dflash_viz.metrics import FIGURES, lane_values
+from dflash_viz.trace import Position, TokenProb, Trace
+from dflash_viz.views.engine_status import Chip, chips_html
+from dflash_viz.views.lane_style import lane_styles
 from dflash_viz.views.page_lines import (
+    definitions_line,
     figures_line,
-    format_figure,
+    format_value,
+    lanes_line,
     problem_line,
     recorded_document,
     run_line,
+    text_line,
+    trace_line,
+    values_line,
 )
+from dflash_viz.views.text_verdict import NO_REFERENCE, REFERENCE, SAMPLED, comparable, judge
+from tests.conftest import make_header
+from tests.metrics.test_lossless import answer
 
 HOSTILE = "</textarea><img src=x onerror=alert(1)><script>"
+STYLE = lane_styles([("dflash", "dflash")])["dflash"]
+
+
+def lines_of(document: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in document.splitlines()]
 
 
 def test_lines_are_inert_wherever_they_land() -> None:
-    for line in (run_line("live", HOSTILE), problem_line(HOSTILE, HOSTILE)):
+    for line in (run_line("live", HOSTILE), problem_line(HOSTILE, HOSTILE), lanes_line([(HOSTILE, "x")])):
         assert "<" not in line
         assert line.count("\n") == 1
-        assert HOSTILE in json.loads(line).values()
+        assert HOSTILE in str(json.loads(line))
 
 
-def test_figures_line_has_value_and_definition(trace: Trace) -> None:
+def test_every_value_has_a_definition(trace: Trace) -> None:
+    defined = {figure["key"] for figure in json.loads(definitions_line())["figures"]}
     line = json.loads(figures_line(trace.steps, "dflash"))
-    shown = {f["key"]: f for f in line["figures"]}
-    assert shown["al"]["value"] == "3.00"
-    assert shown["rate"]["value"] == "67"
-    assert all(f["definition"] for f in shown.values())
-    assert {format_figure(f) for f in running_figures([])} == {"–", "0"}
+    assert line["values"]["al"] == "3.00"
+    assert line["values"]["rate"] == "67"
+    assert set(line["values"]) <= defined == {figure.key for figure in FIGURES}
+    assert {format_value(key, value) for key, value in lane_values([]).items()} == {"–", "0"}
+    assert json.loads(values_line("none", {"speedup": None}))["values"] == {"speedup": "–"}
+
+
+def test_every_chart_has_its_data_and_a_definition(trace: Trace) -> None:
+    charts = json.loads(definitions_line())["charts"]
+    line = json.loads(figures_line(trace.steps, "dflash"))
+    assert all(chart["definition"] and chart["key"] in line for chart in charts)
+    assert line["histogram"] == [0, 1, 1, 1]
+    assert sum(line["split"].values()) == pytest.approx(0.15)
+
+
+def test_courses_hold_only_what_is_new(trace: Trace) -> None:
+    first = json.loads(figures_line(trace.steps[:2], "dflash"))
+    second = json.loads(figures_line(trace.steps, "dflash", 2))
+    whole = json.loads(figures_line(trace.steps, "dflash"))
+    assert first["al"] + second["al"] == whole["al"]
+    assert first["race"] + second["race"] == whole["race"]
 
 
 def test_recorded_document_holds_the_whole_run(trace: Trace) -> None:
-    lines = [json.loads(line) for line in recorded_document(trace).splitlines()]
-    assert (lines[0]["origin"], lines[0]["play"]) == ("recorded", True)
-    steps = [line for line in lines if line["type"] == "step"]
-    assert [s["index"] for s in steps] == [0, 1, 2, 3]
-    assert {line["lane"] for line in lines[1:]} == {"dflash"}
-    assert lines[-1]["type"] == "end"
+    other = Trace(msgspec.structs.replace(trace.header, lane="none"), trace.steps, trace.end)
+    lines = lines_of(recorded_document([trace, other], "note", text_line("none", REFERENCE)))
+    assert (lines[0]["origin"], lines[0]["play"], lines[0]["contended"]) == ("recorded", True, False)
+    assert [lane["name"] for lane in lines[2]["lanes"]] == ["dflash", "none"]
+    for lane in ("dflash", "none"):
+        steps = [line for line in lines if line["type"] == "step" and line["lane"] == lane]
+        assert [s["index"] for s in steps] == [0, 1, 2, 3]
+    assert [line["type"] for line in lines[-2:]] == ["text", "finish"]
 
 
-def test_engine_status_escapes_and_speaks() -> None:
-    html = engine_status("DFlash", "failed", HOSTILE)
+def test_a_contended_run_says_so(trace: Trace) -> None:
+    header = msgspec.structs.replace(trace.header, contended_with=["none"])
+    assert lines_of(recorded_document([Trace(header, trace.steps)]))[0]["contended"] is True
+
+
+def test_probabilities_stay_off_the_page(trace: Trace) -> None:
+    step = msgspec.structs.replace(trace.steps[1], positions=[Position(target=[TokenProb(6, 0.5)])])
+    assert "positions" not in json.loads(trace_line(step, "dflash"))
+    assert step.positions
+
+
+def test_lanes_look_different_from_each_other() -> None:
+    lanes = [("dflash", "dflash"), ("eagle3", "eagle3"), ("ngram", "ngram"), ("none", "none")]
+    lanes += [("wide", "dflash"), ("suffix", "suffix")]
+    styles = lane_styles(lanes)
+    assert [styles[n].title for n, _ in lanes] == [
+        "DFlash", "EAGLE-3", "n-gram", "no speculation", "wide", "suffix",
+    ]  # fmt: skip
+    for what in ("light", "dark", "dash", "marker", "sign"):
+        assert len({getattr(style, what) for style in styles.values()}) == len(styles), what
+
+
+def test_verdicts() -> None:
+    reference = answer(1, 2, 3)
+    assert comparable(reference, reference) is REFERENCE
+    assert comparable(answer(1), None) is NO_REFERENCE
+    assert comparable(answer(1), reference) is None
+    warm = answer(1, 2)
+    warm.header = make_header(sampling=msgspec.structs.replace(warm.header.sampling, temperature=1.0))
+    assert comparable(warm, reference) is SAMPLED
+    same = judge(answer(1, 2, 3), reference, None)
+    assert (same.verdict, same.at) == ("same", None)
+    assert "3 tokens" in same.message
+
+
+def near(dtype: str, *best: TokenProb) -> Any:
+    target = msgspec.structs.replace(make_header().fingerprint.target, dtype=dtype)
+    reference, other = answer(1, 2), answer(1, 5)
+    other.header = make_header(
+        fingerprint=msgspec.structs.replace(other.header.fingerprint, target=target),
+        tokens={5: "<b>"},
+    )
+    return judge(other, reference, best or None)
+
+
+def test_a_near_tie_is_called_one_and_its_margin_is_shown() -> None:
+    verdict = near("bfloat16", TokenProb(2, 0.412), TokenProb(5, 0.405))
+    assert (verdict.verdict, verdict.at) == ("near-tie", 1)
+    for part in ("“<b>” instead of “b”", "0.405 and 0.412", "margin 0.007", "bfloat16"):
+        assert part in verdict.message
+
+
+def test_more_than_a_near_tie_is_called_a_difference() -> None:
+    assert near("float32", TokenProb(2, 0.412), TokenProb(5, 0.405)).verdict == "differs"
+    assert near("bfloat16", TokenProb(2, 0.8), TokenProb(5, 0.1)).verdict == "differs"
+    assert "not the target's two" in near("bfloat16", TokenProb(2, 0.8), TokenProb(9, 0.1)).message
+    assert "not known" in near("bfloat16").message
+
+
+def test_chips_escape_and_speak() -> None:
+    html = chips_html([Chip(STYLE, "failed", HOSTILE)])
     assert "<img" not in html
     assert "failed" in html
-    bar = engine_status("DFlash", "loading", "loading the target", 0.4, 24)
+    bar = chips_html([Chip(STYLE, "loading", "loading the target", 0.4, 24)])
     assert 'aria-valuenow="40"' in bar
     assert "about 24 s left" in bar
-    assert "progressbar" not in engine_status("DFlash", "ready", "ready")
+    assert "progressbar" not in chips_html([Chip(STYLE, "ready", "ready")])
+    assert "recorded runs only" in chips_html([])

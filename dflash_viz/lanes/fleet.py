@@ -1,0 +1,90 @@
+"""The lanes of one machine: started one after another, timed one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import AsyncIterator, Sequence
+
+from dflash_viz.lanes.errors import LaneError
+from dflash_viz.lanes.lane import STARTING, Lane
+from dflash_viz.lanes.spec import LaneSpec
+
+POLL_S = 0.1
+
+
+class Fleet:
+    """All lanes of a preset, which share one device.
+
+    Engines start one after another: side by side each would take the others' memory for its own and
+    all would be late. ``device`` gives the machine to one run at a time, and holds a start that is
+    under way, so that nothing else is inside anybody's times.
+    """
+
+    def __init__(self, specs: Sequence[LaneSpec]) -> None:
+        self.lanes = {spec.name: Lane(spec) for spec in specs}
+        self._starts: queue.Queue[Lane | None] = queue.Queue()
+        self._free = threading.Event()
+        self._free.set()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._turns = asyncio.Lock()
+
+    def start(self) -> None:
+        """Start all lanes in the background, in their order."""
+        for lane in self.lanes.values():
+            self._starts.put(lane)
+        self._thread = threading.Thread(target=self._start_in_turn, name="lane-starts", daemon=True)
+        self._thread.start()
+
+    def retry(self, name: str) -> None:
+        """Start a lane again that has failed or stopped, once the others have started."""
+        if self.lanes[name].queue():
+            self._starts.put(self.lanes[name])
+
+    def close(self) -> None:
+        """Stop every engine and wait until nothing of them runs."""
+        self._closed.set()
+        self._free.set()
+        self._starts.put(None)
+        # All at once: one engine takes seconds to end.
+        closing = [threading.Thread(target=lane.close) for lane in self.lanes.values()]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _start_in_turn(self) -> None:
+        while (lane := self._starts.get()) is not None and not self._closed.is_set():
+            self._free.wait()
+            if self._closed.is_set():
+                return
+            lane.start()
+            if self._closed.is_set():  # it may have been closed just before it started
+                lane.close()
+            with contextlib.suppress(LaneError):  # its status says why
+                lane.wait_ready()
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody's run has the device at the moment."""
+        return self._turns.locked()
+
+    @contextlib.asynccontextmanager
+    async def device(self) -> AsyncIterator[None]:
+        """Have the device to oneself, after those who asked before."""
+        async with self._turns:
+            self._free.clear()
+            held = [lane for lane in self.lanes.values() if lane.status.state in STARTING]
+            for lane in held:
+                await asyncio.to_thread(lane.pause)
+            try:
+                yield
+            finally:
+                for lane in held:
+                    lane.resume()
+                self._free.set()

@@ -1,0 +1,83 @@
+"""vLLM's counters of speculation, and what is computed from them or from the difference of two.
+
+The same four counts come from a trace's steps and from a server's ``/metrics``; every ratio is
+defined once, here. Definitions follow vLLM's ``v1/spec_decode/metrics.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dflash_viz.trace import Step
+
+_SAMPLE = re.compile(r"^vllm:spec_decode_num_(\w+?)_total\{([^}]*)\} (\S+)$", re.MULTILINE)
+_POSITION = re.compile(r'position="(\d+)"')
+
+
+@dataclass(frozen=True)
+class Counters:
+    """A snapshot of the counters; ``window = later - earlier`` is what happened in between.
+
+    ``accepted_per_position[i]`` counts the drafts whose drafted token i (from 0) was accepted.
+    """
+
+    num_drafts: int = 0
+    num_draft_tokens: int = 0
+    num_accepted_tokens: int = 0
+    accepted_per_position: tuple[int, ...] = ()
+
+    def __sub__(self, earlier: Counters) -> Counters:
+        padded = earlier.accepted_per_position + (0,) * len(self.accepted_per_position)
+        per_position = zip(self.accepted_per_position, padded, strict=False)
+        return Counters(
+            self.num_drafts - earlier.num_drafts,
+            self.num_draft_tokens - earlier.num_draft_tokens,
+            self.num_accepted_tokens - earlier.num_accepted_tokens,
+            tuple(now - then for now, then in per_position),
+        )
+
+    @property
+    def acceptance_length(self) -> float | None:
+        """AL, pooled: 1 + accepted tokens / drafts; counts the target's own token."""
+        return 1 + self.num_accepted_tokens / self.num_drafts if self.num_drafts else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted tokens / drafted tokens, from 0 to 1."""
+        return self.num_accepted_tokens / self.num_draft_tokens if self.num_draft_tokens else None
+
+    @property
+    def per_position(self) -> tuple[float, ...]:
+        """Unconditional acceptance per position: accepted at it / drafts, from 0 to 1."""
+        return tuple(count / self.num_drafts for count in self.accepted_per_position if self.num_drafts)
+
+
+def count(steps: Sequence[Step]) -> Counters:
+    """The counters after these steps, as vLLM counts: steps without a draft are not drafts."""
+    drafting = [step for step in steps if step.drafted]
+    longest = max((step.num_drafted for step in drafting), default=0)
+    return Counters(
+        len(drafting),
+        sum(step.num_drafted for step in drafting),
+        sum(step.num_accepted for step in drafting),
+        tuple(sum(step.num_accepted > i for step in drafting) for i in range(longest)),
+    )
+
+
+def read_prometheus(text: str) -> Counters:
+    """The counters from a server's ``/metrics``, summed over its engines; zeros where it has none."""
+    totals: dict[str, int] = {}
+    positions: dict[int, int] = {}
+    for name, labels, value in _SAMPLE.findall(text):
+        if (found := _POSITION.search(labels)) is not None:
+            positions[int(found[1])] = positions.get(int(found[1]), 0) + int(float(value))
+        else:
+            totals[name] = totals.get(name, 0) + int(float(value))
+    return Counters(
+        totals.get("drafts", 0),
+        totals.get("draft_tokens", 0),
+        totals.get("accepted_tokens", 0),
+        tuple(positions.get(i, 0) for i in range(max(positions, default=-1) + 1)),
+    )

@@ -1,0 +1,57 @@
+"""Whether two answers to one prompt are the same text, and if not, how close a call it was.
+
+Speculative decoding keeps the target's greedy text exactly in exact arithmetic. In bf16 the kernels
+for one token and for a block round differently, so that two tokens which are almost equally
+probable can change places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dflash_viz.trace import TokenProb, Trace
+
+Verdict = Literal["reference", "same", "near-tie", "differs", "sampled", "unknown"]
+
+# The largest log ratio of the two tokens' probabilities that rounding explains, by the target's dtype.
+NEAR_TIE = {"float32": 1e-3, "bfloat16": 0.25, "float16": 0.05}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first answer token at which two texts differ: its place, and the two tokens there."""
+
+    at: int
+    reference: int
+    other: int
+
+
+def first_difference(reference: Trace, other: Trace) -> Difference | None:
+    """Where ``other`` leaves ``reference``, as far as both go; None if it does not."""
+    pairs = zip(reference.output_token_ids, other.output_token_ids, strict=False)
+    return next((Difference(i, a, b) for i, (a, b) in enumerate(pairs) if a != b), None)
+
+
+def recorded_best(trace: Trace, at: int) -> list[TokenProb] | None:
+    """The target's most probable tokens for answer token ``at``, if the trace holds probabilities."""
+    for step in trace.steps:
+        if step.offset <= at < step.offset + len(step.emitted) and step.positions:
+            return step.positions[at - step.offset].target
+    return None
+
+
+def log_ratio(difference: Difference, best: Sequence[TokenProb]) -> float | None:
+    """|log(p / q)| of the two tokens in the target's own distribution there; None unless both are
+    its two most probable ones."""
+    p = {token.id: token.p for token in best[:2]}
+    if {difference.reference, difference.other} != set(p):
+        return None
+    return abs(math.log(p[difference.reference]) - math.log(p[difference.other]))
+
+
+def is_near_tie(ratio: float | None, dtype: str | None) -> bool:
+    """Whether rounding in ``dtype`` explains a difference with this log ratio."""
+    return ratio is not None and ratio <= NEAR_TIE.get(dtype or "", 0.0)

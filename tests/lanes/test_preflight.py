@@ -1,0 +1,74 @@
+"""Drafters that do not fit are refused before an engine starts, with what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dflash_viz.lanes import LaneError, LaneSpec
+from dflash_viz.lanes.preflight import check_pair, check_spec
+from dflash_viz.weights import resolve_model
+
+TARGET = {"vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 4}
+DFLASH = {**TARGET, "num_hidden_layers": 2, "block_size": 8, "dflash_config": {"target_layer_ids": [1, 3]}}
+
+
+def folder(path: Path, config: dict[str, object]) -> Path:
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
+def spec(method: str = "dflash", k: int = 7, drafter: str | None = "d") -> LaneSpec:
+    return LaneSpec("lane", method, drafter=drafter, num_speculative_tokens=k)
+
+
+def check(tmp_path: Path, k: int = 7, method: str = "dflash", **changes: object) -> None:
+    target = folder(tmp_path / "target", TARGET)
+    check_pair(spec(method, k), target, folder(tmp_path / "drafter", {**DFLASH, **changes}))
+
+
+def test_a_fitting_pair_passes(tmp_path: Path) -> None:
+    check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"vocab_size": 999}, r"its vocabulary is 999, the target's 1,000.*trained for"),
+        ({"hidden_size": 32}, r"its hidden size is 32, the target's 64"),
+        ({"dflash_config": {"target_layer_ids": [1, 9]}}, r"it reads layer 9, the target has 4"),
+        ({"k": 8}, r"K = 8 is more than .* Set num_speculative_tokens to 7 or less"),
+    ],
+)
+def test_misfits_are_named(tmp_path: Path, changes: dict[str, object], words: str) -> None:
+    with pytest.raises(LaneError, match=words):
+        check(tmp_path, **changes)  # type: ignore[arg-type]
+
+
+def test_a_drafting_model_may_have_another_width(tmp_path: Path) -> None:
+    check(tmp_path, method="draft_model", hidden_size=32)
+    check_pair(spec("ngram", 5, None), tmp_path / "target", None)
+
+
+def test_a_lane_without_what_its_method_needs() -> None:
+    with pytest.raises(LaneError, match="has no drafter: name one"):
+        check_spec(spec(drafter=None))
+    with pytest.raises(LaneError, match="drafts 0 tokens a step"):
+        check_spec(spec("ngram", 0, None))
+    check_spec(spec("none", 0, None))
+    check_spec(spec("ngram", 3, None))
+
+
+def test_no_configuration(tmp_path: Path) -> None:
+    target = folder(tmp_path / "target", TARGET)
+    (tmp_path / "drafter").mkdir()
+    with pytest.raises(LaneError, match=r"drafter is no model.*config\.json"):
+        check_pair(spec(), target, tmp_path / "drafter")
+
+
+def test_the_shipped_drafter_fits() -> None:
+    dflash = resolve_model("assets/drafters/smollm2-135m-instruct-dflash-b8")
+    check_pair(spec(), resolve_model("embedded"), dflash)
