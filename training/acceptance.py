@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from training.blocks import GROUP, gather_ahead, make_blocks
+from training.blocks import gather_ahead
 from training.drafter import Drafter
 from training.target import Target
 
@@ -36,11 +36,7 @@ def run_lengths(target: Target, drafter: Drafter, tokens: Tensor, starts: Tensor
 
     A is a multiple of ``GROUP``. Behind the text's end labels lack and count as rejections.
     """
-    c = target.config
-    lengths = torch.full_like(starts, size)
-    blocks = make_blocks(tokens, starts, lengths, size, c.heads // c.kv_heads)
     features, _ = target.forward(tokens, drafter.config.target_layer_ids)
-    hidden = drafter(features, blocks.anchors, blocks.positions, blocks.mask)
-    slots = hidden.unflatten(2, (GROUP, size))[..., 1:, :]
+    slots = drafter.draft(features, tokens, starts, torch.full_like(starts, size), size)
     drafted = drafter.draft_ids[drafter.logits(slots).argmax(-1)]
-    return accepted_run(drafted, gather_ahead(tokens, blocks.starts, size, -1)).flatten(1)
+    return accepted_run(drafted, gather_ahead(tokens, starts, size, -1))

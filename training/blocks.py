@@ -13,18 +13,14 @@ GROUP = 16
 
 @dataclass
 class Blocks:
-    """Draft blocks laid out for ``Drafter.forward``: B sequences, G groups of ``GROUP`` blocks."""
+    """Draft blocks laid out for ``DFlashDrafter.forward``: B sequences, G groups of ``GROUP`` blocks."""
 
     anchors: Tensor
     """Token of slot 0, [B, G, GROUP]."""
-    starts: Tensor
-    """Its position, [B, G, GROUP]."""
     positions: Tensor
     """Of every slot, [B, G, GROUP * S]."""
     mask: Tensor
     """[B * G, 1, repeat * GROUP * S, T + GROUP * S], True where a slot may look."""
-    lengths: Tensor
-    """Slots of each block that exist, the anchor included, [B, G, GROUP]."""
 
 
 def sample_starts(trainable: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -66,11 +62,11 @@ def make_blocks(tokens: Tensor, starts: Tensor, lengths: Tensor, size: int, repe
     positions = (starts[..., None] + offsets).flatten(2)
     mask = attention_mask(starts, lengths, size, tokens.shape[1])
     tiled = mask.flatten(0, 1)[:, None].repeat(1, 1, repeat, 1)
-    return Blocks(anchors, starts, positions, tiled, lengths)
+    return Blocks(anchors, positions, tiled)
 
 
 def gather_ahead(values: Tensor, starts: Tensor, size: int, fill: int) -> Tensor:
-    """``values`` [B, T] at the ``size - 1`` positions after each start: [B, G, GROUP, size - 1]."""
+    """``values`` [B, T] at the ``size - 1`` positions after each start [B, A]: [B, A, size - 1]."""
     padded = torch.nn.functional.pad(values, (0, size), value=fill)
     ahead = starts[..., None] + torch.arange(1, size, device=starts.device)
     return padded.gather(1, ahead.flatten(1)).view(*starts.shape, size - 1)
@@ -84,18 +80,20 @@ def position_weights(size: int, gamma: float, device: torch.device | str) -> Ten
     return torch.exp(-torch.arange(size - 1, device=device).float() / gamma)
 
 
-def label_weights(blocks: Blocks, answers: Tensor, labels_ok: Tensor, size: int, gamma: float) -> Tensor:
-    """Weights [B, G, GROUP, size - 1]: the decay, ended by the first label that does not count.
+def label_weights(
+    starts: Tensor, lengths: Tensor, answers: Tensor, labels_ok: Tensor, size: int, gamma: float
+) -> Tensor:
+    """Weights [B, A, size - 1]: the decay, ended by the first label that does not count.
 
+    The blocks begin at ``starts`` [B, A] and have ``lengths`` [B, A] of ``size`` slots.
     ``answers`` [B, T] marks the target's own tokens, the only fair anchors; ``labels_ok`` [B, T]
     those that also count as labels. Behind a label that does not count (end of the answer, a
     repetition loop, a token outside the draft vocabulary) no draft could be accepted anyway.
     """
-    counts = gather_ahead(labels_ok.long(), blocks.starts, size, 0).float()
-    anchor_ok = answers.gather(1, blocks.starts.flatten(1)).view(blocks.starts.shape)
-    reachable = counts.cumprod(-1) * anchor_ok[..., None]
+    counts = gather_ahead(labels_ok.long(), starts, size, 0).float()
+    reachable = counts.cumprod(-1) * answers.gather(1, starts)[..., None]
     slots = torch.arange(1, size, device=answers.device)
-    exists = slots < blocks.lengths[..., None]
+    exists = slots < lengths[..., None]
     return reachable * exists * position_weights(size, gamma, answers.device)
 
 

@@ -7,22 +7,22 @@ import json
 from pathlib import Path
 from typing import Any
 
+from training.recipe import OPTIONS, RECIPES
+
 TEMPLATE = """---
 license: apache-2.0
 base_model: HuggingFaceTB/SmolLM2-135M-Instruct
 library_name: vllm
-tags: [speculative-decoding, dflash, draft-model]
+tags: [speculative-decoding, {method}, draft-model]
 ---
 # {title}
 
-A DFlash drafter (arXiv:2602.06036) of block size {block} for SmolLM2-135M-Instruct: {parameters:.1f} M
-trained parameters in {layers} layers. One forward pass drafts a whole block from the hidden states of the
-target's layers {layer_ids}. It shares the target's embedding; its head is the target's own {vocab:,} rows
+{introduction} It shares the target's embedding; its head is the target's own {vocab:,} rows
 of the most frequent tokens, copied into `lm_head.weight` (`d2t` maps them back). It is of use with
 this target only.
 
     vllm serve HuggingFaceTB/SmolLM2-135M-Instruct \\
-      --speculative-config '{{"method": "dflash", "model": "<this folder>", "num_speculative_tokens": {k}}}'
+      --speculative-config '{{"method": "{method}", "model": "<this folder>", "num_speculative_tokens": {k}}}'
 
 ## Data
 
@@ -34,12 +34,10 @@ target alone. No benchmark text was used. Answer tokens inside repetition loops 
 
 ## Training
 
-Random anchors, block-wise mask, label weights exp(-(k - 1) / {gamma:g}). A share of {soft:g} of
+{laid_out}, label weights exp(-(k - 1) / {gamma:g}). A share of {soft:g} of
 the loss is the cross-entropy against the target's distribution at temperature 1, the rest that against
 the token that followed. Muon for matrices ({matrix_lr:g}), AdamW for norms ({vector_lr:g}), cosine;
-{steps:,} steps of {sequences_step} sequences with {anchors_step} anchors each. A share of
-{shortened:g} of the blocks is shortened, so that smaller K are no new situation.
-The key norms are fixed at one.
+{steps:,} steps of {sequences_step} sequences with {anchors_step} anchors each. {particular}
 On {device}: {generation:.0f} s to write the data and {seconds:.0f} s to train{note}.
 
     {command}
@@ -55,6 +53,30 @@ own AL; "mean" rows average the sets without weights.
 
 Apache-2.0, like its target, HuggingFaceTB/SmolLM2-135M-Instruct, whose rows its head repeats.
 """
+
+INTRODUCTIONS = {
+    "dflash": """\
+A DFlash drafter (arXiv:2602.06036) of block size {block} for SmolLM2-135M-Instruct: {parameters:.1f} M
+trained parameters in {layers} layers. One forward pass drafts a whole block from the hidden states of the
+target's layers {layer_ids}.""",
+    "eagle3": """\
+An EAGLE-3 head (arXiv:2503.01840) for SmolLM2-135M-Instruct: {parameters:.1f} M trained parameters in
+one Llama layer, which drafts token by token: first from the fused hidden states of the target's layers
+{layer_ids} (their outputs, counted from 0), then from its own.""",
+}
+LAID_OUT = {
+    "dflash": "Random anchors, block-wise mask",
+    "eagle3": "Random anchors, chains of {drafted} steps on the head's own states",
+}
+PARTICULARS = {
+    "dflash": """\
+A share of
+{shortened:g} of the blocks is shortened, so that smaller K are no new situation.
+The key norms are fixed at one.""",
+    "eagle3": """\
+The
+chains read the text's own tokens: a draft counts only while it is the text.""",
+}
 
 
 def figures_text(rows: list[dict[str, Any]], log: list[dict[str, float]]) -> str:
@@ -84,17 +106,28 @@ def render(title: str, summary: dict[str, Any], rows: list[dict[str, Any]]) -> s
     """The card's text; ``summary`` is the content of ``training.json``."""
     recipe = summary["recipe"]
     last = summary["log"][-1]
-    block = recipe["block_size"]
-    options = "" if block == 8 else f" --block-size {block} --gamma {recipe['gamma']:g}"
-    if recipe["anchors"] != 192:
-        options += f" --anchors {recipe['anchors']}"
+    method, block = recipe.get("method", "dflash"), recipe["block_size"]
+    usual = RECIPES[method]
+    options = "".join(
+        f" {option} {recipe[field]:g}"
+        for field, option in OPTIONS.items()
+        if field == "seconds" or recipe[field] != getattr(usual, field)
+    )
+    about = {
+        "block": block,
+        "drafted": block - 1,
+        "parameters": summary["parameters"] / 1e6,
+        "layers": recipe["layers"],
+        "layer_ids": ", ".join(map(str, recipe["target_layer_ids"])),
+        "shortened": recipe["shortened"],
+    }
     return TEMPLATE.format(
         title=title,
-        block=block,
+        method=method,
+        introduction=INTRODUCTIONS[method].format(**about),
+        laid_out=LAID_OUT[method].format(**about),
+        particular=PARTICULARS[method].format(**about),
         k=min(block - 1, 5) if block == 8 else block - 1,
-        parameters=summary["parameters"] / 1e6,
-        layers=recipe["layers"],
-        layer_ids=", ".join(map(str, recipe["target_layer_ids"])),
         vocab=recipe["draft_vocab"],
         sequences=summary["sequences"],
         tokens=summary["tokens"] / 1e6,
@@ -104,7 +137,6 @@ def render(title: str, summary: dict[str, Any], rows: list[dict[str, Any]]) -> s
         coverage=100 * summary["label_coverage"],
         gamma=recipe["gamma"],
         soft=recipe["soft"],
-        shortened=recipe["shortened"],
         matrix_lr=recipe["matrix_lr"],
         vector_lr=recipe["vector_lr"],
         steps=last["step"],
@@ -115,8 +147,9 @@ def render(title: str, summary: dict[str, Any], rows: list[dict[str, Any]]) -> s
         seconds=last["seconds"],
         note=summary.get("note", ""),
         command=(
-            f"python -m training.run --out OUT --generate-seconds {summary['generation_seconds']} "
-            f"--train-seconds {recipe['seconds']:.0f}{options}"
+            "python -m training.run "
+            + ("" if method == "dflash" else f"--method {method} ")
+            + f"--out OUT --generate-seconds {summary['generation_seconds']}{options}"
         ),
         figures=figures_text(rows, summary["log"]),
     )

@@ -1,4 +1,4 @@
-"""Drafters on disk, in the layout that vLLM loads for method ``dflash``."""
+"""Drafters on disk, in the layout that vLLM loads."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from dflash_viz.weights.resolver import write_sums
-from training.drafter import Drafter, DrafterConfig
+from training.drafter import Drafter
+from training.methods import METHODS, method_of
 from training.target import Target, TargetConfig
 
 SHARD_BYTES = 9_800_000
 """Most bytes of tensors in one file; the repository takes no file of 10 MB or more."""
-ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
 
 
 def stored_name(name: str) -> str:
     """Name in the checkpoint of one of our parameters or buffers."""
-    if not name.startswith("layers."):
-        return name if name.endswith(".weight") else name + ".weight"
-    prefix, index, rest = name.split(".", 2)
-    part = rest.removesuffix(".weight")
-    owner = "self_attn." if part in (*ATTENTION, "q_norm", "k_norm") else ""
-    owner = owner or ("mlp." if part.endswith("_proj") else "")
-    return f"{prefix}.{index}.{owner}{part}.weight"
+    *owner, part = name.removesuffix(".weight").split(".")
+    if owner and part in ATTENTION:
+        owner.append("self_attn")
+    elif owner and part.endswith("_proj"):
+        owner.append("mlp")
+    return ".".join([*owner, part, "weight"])
 
 
 def tensors_of(drafter: Drafter) -> dict[str, Tensor]:
-    """All tensors of the checkpoint: float weights in float32, ``d2t`` in int64."""
+    """All tensors of the checkpoint: weights in float32, and the two vocabularies' relation.
+
+    Draft id d is target id d + ``d2t[d]`` (int64), and ``t2d`` (bool) marks the target ids drafted.
+    """
     state = drafter.state_dict()
     scale, draft_ids = state.pop("feature_scale"), state.pop("draft_ids")
     state["fc.weight"] = state["fc.weight"] / scale
@@ -38,6 +41,9 @@ def tensors_of(drafter: Drafter) -> dict[str, Tensor]:
     if len(draft_ids) < drafter.config.target.vocab:
         tensors["d2t"] = draft_ids - torch.arange(len(draft_ids), device=draft_ids.device)
         tensors["lm_head.weight"] = drafter.head
+        if drafter.marks_draftable:
+            tensors["t2d"] = torch.zeros(drafter.config.target.vocab, dtype=torch.bool)
+            tensors["t2d"][draft_ids.cpu()] = True
     return tensors
 
 
@@ -45,8 +51,8 @@ def config_of(drafter: Drafter) -> dict[str, object]:
     """``config.json`` of the checkpoint."""
     c, t = drafter.config, drafter.config.target
     return {
-        "architectures": ["DFlashDraftModel"],
-        "model_type": "qwen3",
+        "architectures": [drafter.architecture],
+        "model_type": drafter.model_type,
         "dtype": "bfloat16",
         "hidden_size": t.hidden,
         "intermediate_size": t.intermediate,
@@ -65,12 +71,7 @@ def config_of(drafter: Drafter) -> dict[str, object]:
         "tie_word_embeddings": False,
         "bos_token_id": 1,
         "eos_token_id": 2,
-        "block_size": c.block_size,
-        "num_target_layers": t.layers,
-        "dflash_config": {
-            "mask_token_id": c.mask_token_id,
-            "target_layer_ids": list(c.target_layer_ids),
-        },
+        **drafter.own_settings(),
     }
 
 
@@ -91,7 +92,7 @@ def export(drafter: Drafter, out: Path, summary: dict[str, object]) -> None:
     """Write weights (bfloat16, sharded), ``config.json`` and the training's ``training.json``."""
     out.mkdir(parents=True, exist_ok=True)
     tensors = {
-        name: (value if name == "d2t" else value.bfloat16()).cpu().contiguous()
+        name: (value.bfloat16() if value.is_floating_point() else value).cpu().contiguous()
         for name, value in tensors_of(drafter).items()
     }
     shards = shards_of(tensors)
@@ -120,15 +121,11 @@ def load_drafter(folder: Path, target: Target) -> Drafter:
         stored |= load_file(path)
     offsets = stored.pop("d2t", torch.zeros(raw["vocab_size"], dtype=torch.long))
     draft_ids = (offsets + torch.arange(len(offsets))).to(target.device)
-    config = DrafterConfig(
-        target=TargetConfig.read(folder),
-        layers=raw["num_hidden_layers"],
-        block_size=raw["block_size"],
-        target_layer_ids=tuple(raw["dflash_config"]["target_layer_ids"]),
-        mask_token_id=raw["dflash_config"]["mask_token_id"],
-    )
+    method = METHODS[method_of(folder)]
+    config = method.read_config(raw, TargetConfig.read(folder))
     head = stored.pop("lm_head.weight", None)
-    drafter = Drafter(config, target.embedding, target.head, draft_ids)
+    stored.pop("t2d", None)
+    drafter = method(config, target.embedding, target.head, draft_ids)
     wanted = {stored_name(name): name for name in drafter.state_dict()}
     state = {wanted[name]: value for name, value in stored.items()}
     state |= {"feature_scale": drafter.feature_scale, "draft_ids": draft_ids}

@@ -12,6 +12,7 @@ import httpx
 
 from dflash_viz.lanes import LaneSpec
 from dflash_viz.lanes.server import MODEL_NAME, EngineServer
+from training.methods import method_of
 
 
 @contextlib.contextmanager
@@ -19,7 +20,7 @@ def serve(target: Path, drafter: Path, num_speculative_tokens: int, dtype: str) 
     """Run vLLM with ``drafter`` on this machine; yields the base URL once it answers."""
     spec = LaneSpec(
         name="evaluation",
-        method="dflash",
+        method=method_of(drafter),
         num_speculative_tokens=num_speculative_tokens,
         engine={
             "dtype": dtype,

@@ -1,57 +1,27 @@
-"""Train a DFlash drafter on generated text."""
+"""Train a drafter on generated text."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from training.acceptance import run_lengths, walk
-from training.blocks import (
-    GROUP,
-    Blocks,
-    gather_ahead,
-    label_weights,
-    make_blocks,
-    sample_lengths,
-    sample_starts,
-)
+from training.blocks import GROUP, gather_ahead, label_weights, sample_lengths, sample_starts
 from training.card import write_card
 from training.data import GREEDY, KINDS, Corpus, draft_index, frequent_tokens, loop_mask
-from training.drafter import Drafter, DrafterConfig
+from training.drafter import DrafterConfig
 from training.export import export
 from training.loss import block_loss, draft_labels
+from training.methods import METHODS
 from training.optim import build_optimisers, cosine
+from training.recipe import OPTIONS, RECIPES, Recipe
 from training.target import Target
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that decides how a drafter is trained."""
-
-    layers: int = 5
-    block_size: int = 8
-    target_layer_ids: tuple[int, ...] = (1, 8, 15, 22, 28)
-    mask_token_id: int = 16
-    draft_vocab: int = 8192
-    sequences: int = 32
-    anchors: int = 192
-    gamma: float = 4.0
-    soft: float = 0.5
-    shortened: float = 0.25
-    matrix_lr: float = 3e-3
-    vector_lr: float = 1e-3
-    warmup: float = 0.03
-    clip: float = 1.0
-    seconds: float = 970.0
-    steps: int = 1_000_000
-    held_out: int = 256
-    seed: int = 0
 
 
 class Trainer:
@@ -73,7 +43,7 @@ class Trainer:
             recipe.target_layer_ids,
             recipe.mask_token_id,
         )
-        drafter = Drafter(config, target.embedding, target.head, ids)
+        drafter = METHODS[recipe.method](config, target.embedding, target.head, ids)
         drafter.initialise(torch.Generator().manual_seed(recipe.seed))
         self.drafter = drafter.to(target.device)
         self.measure_features()
@@ -102,25 +72,17 @@ class Trainer:
         device = self.target.device.type
         return torch.autocast(device, torch.bfloat16, enabled=device == "cuda")
 
-    def lay_out(self, tokens: Tensor, starts: Tensor, lengths: Tensor) -> Blocks:
-        """Blocks of this recipe's size at ``starts`` [B, A]."""
-        c = self.target.config
-        return make_blocks(tokens, starts, lengths, self.recipe.block_size, c.heads // c.kv_heads)
-
-    def draft_hidden(self, features: Tensor, blocks: Blocks) -> Tensor:
-        """Hidden states of the drafted slots, [B, G, GROUP, K, hidden]."""
-        hidden = self.drafter(features, blocks.anchors, blocks.positions, blocks.mask)
-        return hidden.unflatten(2, (GROUP, self.recipe.block_size))[..., 1:, :]
-
-    def loss(self, features: Tensor, last: Tensor, labels: Tensor, weights: Tensor, *parts: Tensor) -> Tensor:
-        """Loss of one batch; ``parts`` are the fields of ``Blocks``, ``last`` teaches."""
-        blocks = Blocks(*parts)
+    def loss(
+        self, features: Tensor, last: Tensor, tokens: Tensor, starts: Tensor, lengths: Tensor, weights: Tensor
+    ) -> Tensor:
+        """Loss of one batch; ``last`` [B, T, hidden] are the teacher's states."""
+        size = self.recipe.block_size
+        labels = draft_labels(gather_ahead(tokens, starts, size, 0), self.to_draft)
         with self.autocast():
-            hidden = self.draft_hidden(features, blocks).flatten(0, 3)
+            hidden = self.drafter.draft(features, tokens, starts, lengths, size).flatten(0, 2)
             logits = self.drafter.logits(hidden)
             with torch.no_grad():
-                size = self.recipe.block_size
-                ahead = blocks.starts[..., None] + torch.arange(size - 1, device=last.device)
+                ahead = starts[..., None] + torch.arange(size - 1, device=last.device)
                 rows = ahead.clamp_max(last.shape[1] - 1).flatten(1)[..., None]
                 seen = last.gather(1, rows.expand(-1, -1, last.shape[2])).flatten(0, 1)
                 teacher = self.drafter.logits(seen)
@@ -135,14 +97,10 @@ class Trainer:
         answers, labels_ok = self.answers[rows], self.labels_ok[rows]
         starts = sample_starts(answers, r.anchors, self.generator)
         lengths = sample_lengths(starts, r.block_size, r.shortened, self.generator)
-        blocks = self.lay_out(tokens, starts, lengths)
-        weights = label_weights(blocks, answers, labels_ok, r.block_size, r.gamma)
-        following = gather_ahead(tokens, blocks.starts, r.block_size, 0)
+        weights = label_weights(starts, lengths, answers, labels_ok, r.block_size, r.gamma)
         with torch.no_grad(), self.autocast():
             features, last = self.run_target(tokens, r.target_layer_ids)
-        labels = draft_labels(following, self.to_draft)
-        parts = (blocks.anchors, blocks.starts, blocks.positions, blocks.mask, blocks.lengths)
-        loss = self.run_loss(features, last, labels, weights, *parts)
+        loss = self.run_loss(features, last, tokens, starts, lengths, weights)
         loss.backward()
         self.update(cosine(progress, r.warmup))
         return loss.detach()
@@ -233,29 +191,24 @@ class Trainer:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options that ``training.run`` shares."""
-    parser.add_argument("--layers", type=int, default=Recipe.layers)
-    parser.add_argument("--block-size", type=int, default=Recipe.block_size)
-    parser.add_argument("--gamma", type=float, default=Recipe.gamma, help="decay of the weights")
-    parser.add_argument("--soft", type=float, default=Recipe.soft, help="share of soft targets")
-    parser.add_argument("--anchors", type=int, default=Recipe.anchors, help="per sequence")
-    parser.add_argument("--matrix-lr", type=float, default=Recipe.matrix_lr)
-    parser.add_argument("--train-seconds", type=float, default=Recipe.seconds)
+    """Options that ``training.run`` shares; what is not given is the method's recipe's."""
+    parser.add_argument("--method", choices=sorted(RECIPES), default="dflash")
+    parser.add_argument("--layers", type=int, help="DFlash only: EAGLE-3 has one")
+    parser.add_argument("--block-size", type=int, help="drafted tokens and the anchor")
+    parser.add_argument("--gamma", type=float, help="decay of the weights")
+    parser.add_argument("--soft", type=float, help="share of soft targets")
+    parser.add_argument("--anchors", type=int, help="per sequence")
+    parser.add_argument("--matrix-lr", type=float)
+    parser.add_argument("--train-seconds", type=float, dest="seconds")
 
 
 def train_from_arguments(args: argparse.Namespace, target_folder: Path, data: Path, out: Path) -> None:
     """Load target and data, train and export to ``out`` with a model card."""
     cuda = args.device.startswith("cuda")
     target = Target.load(target_folder, args.device, torch.bfloat16 if cuda else torch.float32)
-    recipe = Recipe(
-        layers=args.layers,
-        block_size=args.block_size,
-        gamma=args.gamma,
-        soft=args.soft,
-        anchors=args.anchors,
-        matrix_lr=args.matrix_lr,
-        seconds=args.train_seconds,
-    )
+    base = RECIPES[args.method]
+    given = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    recipe = replace(base, **given)
     Trainer(target, Corpus.load(data, args.device), recipe, compiled=cuda).train(out)
     write_card(out, figures_file=None)
 

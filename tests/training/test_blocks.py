@@ -17,7 +17,8 @@ from training.blocks import (
     position_weights,
     sample_starts,
 )
-from training.drafter import Drafter, DrafterConfig
+from training.dflash import DFlashDrafter
+from training.drafter import DrafterConfig
 from training.target import Target
 
 SIZE, COLUMNS = 4, 64
@@ -48,7 +49,7 @@ def test_nobody_sees_slots_that_a_shortened_block_lacks(starts: torch.Tensor) ->
 
 def test_drafts_do_not_depend_on_the_future(target: Target, starts: torch.Tensor) -> None:
     config = DrafterConfig(target.config, 2, SIZE, (0, 2), 200)
-    drafter = Drafter(config, target.embedding, target.head, torch.arange(260))
+    drafter = DFlashDrafter(config, target.embedding, target.head, torch.arange(260))
     drafter.initialise(torch.Generator().manual_seed(3))
     tokens = torch.randint(3, 200, (1, COLUMNS), generator=torch.Generator().manual_seed(4))
     changed = tokens.clone()
@@ -67,14 +68,13 @@ def test_drafts_do_not_depend_on_the_future(target: Target, starts: torch.Tensor
 def test_weights_decay_and_end_at_the_first_label_that_does_not_count() -> None:
     decay = position_weights(SIZE, 4.0, "cpu")
     assert decay.tolist() == pytest.approx([1, math.exp(-1 / 4), math.exp(-2 / 4)])
-    tokens = torch.zeros(1, COLUMNS, dtype=torch.long)
     starts = torch.arange(GROUP)[None]
-    blocks = make_blocks(tokens, starts, torch.full_like(starts, SIZE), SIZE, 1)
+    lengths = torch.full_like(starts, SIZE)
     answers = torch.ones(1, COLUMNS, dtype=torch.bool)
     labels = answers.clone()
     labels[0, 5] = False
     answers[0, 9] = labels[0, 9] = False
-    weights = label_weights(blocks, answers, labels, SIZE, 4.0)[0, 0]
+    weights = label_weights(starts, lengths, answers, labels, SIZE, 4.0)[0]
     torch.testing.assert_close(weights[0], decay)
     torch.testing.assert_close(weights[3], decay * torch.tensor([1, 0, 0]))
     torch.testing.assert_close(weights[5], decay)  # a rare token is a fair anchor
@@ -83,10 +83,8 @@ def test_weights_decay_and_end_at_the_first_label_that_does_not_count() -> None:
 
 def test_shortened_blocks_have_no_weight_behind_their_end() -> None:
     starts = torch.arange(GROUP)[None]
-    tokens = torch.zeros(1, COLUMNS, dtype=torch.long)
-    blocks = make_blocks(tokens, starts, torch.full_like(starts, 2), SIZE, 1)
     everything = torch.ones(1, COLUMNS, dtype=torch.bool)
-    weights = label_weights(blocks, everything, everything, SIZE, 4.0)
+    weights = label_weights(starts, torch.full_like(starts, 2), everything, everything, SIZE, 4.0)
     assert (weights > 0).sum(-1).unique().tolist() == [1]
 
 
@@ -100,8 +98,8 @@ def test_anchors_are_drawn_from_trainable_positions_first() -> None:
 
 def test_labels_are_the_tokens_behind_the_anchor() -> None:
     values = torch.arange(10)[None]
-    ahead = gather_ahead(values, torch.tensor([[[0, 7]]]), SIZE, -1)
-    assert ahead.tolist() == [[[[1, 2, 3], [8, 9, -1]]]]
+    ahead = gather_ahead(values, torch.tensor([[0, 7]]), SIZE, -1)
+    assert ahead.tolist() == [[[1, 2, 3], [8, 9, -1]]]
 
 
 def test_walk_steps_over_accepted_tokens() -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import random
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from training.acceptance import run_lengths
 from training.card import write_card
 from training.conversation import UserTurn
 from training.data import Corpus, loop_mask
-from training.export import load_drafter, shards_of, stored_name
+from training.export import export, load_drafter, shards_of, stored_name
 from training.generate import generate
+from training.methods import method_of
 from training.target import Target
 from training.train import Recipe, Trainer
 
@@ -31,6 +34,8 @@ RECIPE = Recipe(
     steps=30,
     held_out=4,
 )
+EAGLE3 = dataclasses.replace(RECIPE, method="eagle3", layers=1, target_layer_ids=(0, 1, 3), shortened=0)
+both = pytest.mark.parametrize("recipe", [RECIPE, EAGLE3], ids=lambda recipe: recipe.method)
 
 
 def turn(rng: random.Random) -> UserTurn:
@@ -65,33 +70,52 @@ def test_greedy_answers_are_the_targets_argmax(corpus: Corpus, target: Target) -
     assert agree > 0.99
 
 
-def test_a_few_steps_lower_the_loss_and_survive_export(corpus: Corpus, target: Target, folder: Path) -> None:
-    trainer = Trainer(target, corpus, RECIPE, compiled=False)
+@both
+def test_a_few_steps_lower_the_loss_and_survive_export(
+    recipe: Recipe, corpus: Corpus, target: Target, folder: Path
+) -> None:
+    trainer = Trainer(target, corpus, recipe, compiled=False)
     early = float(torch.stack([trainer.step(0.5) for _ in range(3)]).mean())
     trainer.train(folder)
     assert trainer.log[-1]["loss"] < early
     tokens = trainer.valid_part.tokens[:2].long()
     starts = torch.arange(tokens.shape[1]).expand(tokens.shape)
     before, after = (
-        run_lengths(target, drafter, tokens, starts, RECIPE.block_size).float()
+        run_lengths(target, drafter, tokens, starts, recipe.block_size).float()
         for drafter in (trainer.drafter, load_drafter(folder, target))
     )
     assert (before - after).abs().mean() < 0.05  # bfloat16 storage
 
 
-def test_files_stay_small_and_complete(corpus: Corpus, target: Target, folder: Path) -> None:
-    trainer = Trainer(target, corpus, RECIPE, compiled=False)
+@both
+def test_files_stay_small_and_complete(recipe: Recipe, corpus: Corpus, target: Target, folder: Path) -> None:
+    trainer = Trainer(target, corpus, recipe, compiled=False)
     trainer.train(folder)
     write_card(folder, figures_file=None)
-    assert "2 layers" in (folder / "README.md").read_text()
-    names = set()
+    assert f'"method": "{recipe.method}"' in (folder / "README.md").read_text()
+    assert method_of(folder) == recipe.method
+    stored: dict[str, torch.Tensor] = {}
     for path in folder.glob("*.safetensors"):
         assert path.stat().st_size < 10_000_000
-        with safe_open(path, "pt") as opened:
-            names |= set(opened.keys())
+        stored |= load_file(path)
     expected = {stored_name(name) for name in trainer.drafter.state_dict()}
     expected -= {"feature_scale.weight", "draft_ids.weight"}
-    assert names == expected | {"d2t", "lm_head.weight"}
+    assert set(stored) - {"t2d"} == expected | {"d2t", "lm_head.weight"}
+    ids = torch.arange(recipe.draft_vocab) + stored["d2t"]
+    assert ids.equal(trainer.drafter.draft_ids)
+    assert stored["lm_head.weight"].equal(target.head[ids].bfloat16())
+    if recipe is EAGLE3:
+        assert stored["t2d"].nonzero().squeeze(1).equal(ids)
+
+
+def test_vllm_finds_the_target_layers_by_the_number_of_their_reader(
+    corpus: Corpus, target: Target, folder: Path
+) -> None:
+    trainer = Trainer(target, corpus, EAGLE3, compiled=False)
+    export(trainer.drafter, folder, {})
+    config = json.loads((folder / "config.json").read_text())
+    assert config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [1, 2, 4]
+    assert load_drafter(folder, target).config.target_layer_ids == EAGLE3.target_layer_ids
 
 
 def test_tensors_are_spread_over_small_files() -> None:

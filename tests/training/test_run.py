@@ -11,17 +11,22 @@ import pytest
 from training import run
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--layers 1", "DFlash drafter (arXiv:2602.06036) of block size 8"),
+        ("--method eagle3", "EAGLE-3 head"),
+    ],
+)
 def test_one_command_writes_a_drafter_with_its_card(
-    target_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: str, said: str, target_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "drafter"
-    options = (
-        f"--target {target_folder} --out {out} --device cpu --rows 264 --columns 160 --generate-seconds 0"
-    )
-    options += " --layers 1 --anchors 16 --train-seconds 0.5"
+    options += f" --target {target_folder} --out {out} --device cpu --rows 264 --columns 160"
+    options += " --generate-seconds 0 --anchors 16 --train-seconds 0.5"
     monkeypatch.setattr(sys, "argv", ["training.run", *options.split()])
     run.main()
     recorded = json.loads((out / "training.json").read_text())
     assert recorded["sequences"] == 264 - recorded["recipe"]["held_out"]
     assert (out / "model.safetensors.index.json").is_file()
-    assert "block size 8" in (out / "README.md").read_text()
+    assert said in (out / "README.md").read_text()
