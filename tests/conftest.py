@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from dflash_viz.lanes import Lane, load_preset
+from dflash_viz.lanes import Fleet, Lane, LaneSpec, load_preset
 from dflash_viz.trace import (
     SCHEMA_VERSION,
     Check,
@@ -23,16 +24,51 @@ from dflash_viz.trace import (
 )
 
 
+def in_dtype(spec: LaneSpec, dtype: str) -> LaneSpec:
+    """The lane with its engine computing in another number format."""
+    return msgspec.structs.replace(spec, engine={**spec.engine, "dtype": dtype})
+
+
+def exact_lanes() -> list[LaneSpec]:
+    """The shipped lanes in float32, where drafting must leave the greedy text unchanged."""
+    return [in_dtype(lane, "float32") for lane in load_preset("embedded-cpu").lanes]
+
+
+# Engines start while the tests run that need none; those that do come last.
+_starting: list[Fleet] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_needs_fleet)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if any(map(_needs_fleet, session.items)) and not session.config.option.collectonly:
+        _starting.append(Fleet(exact_lanes()))
+        _starting[0].start()
+
+
+def pytest_sessionfinish() -> None:
+    for fleet in _starting:
+        fleet.close()
+
+
+def _needs_fleet(item: pytest.Item) -> bool:
+    return "fleet" in getattr(item, "fixturenames", ())
+
+
 @pytest.fixture(scope="session")
-def lane() -> Iterator[Lane]:
-    """The embedded DFlash lane, ready."""
-    lane = Lane(load_preset("embedded-cpu").lanes[0])
-    lane.start()
-    try:
+def fleet() -> Fleet:
+    """The shipped lanes, all ready."""
+    for lane in _starting[0].lanes.values():
         lane.wait_ready()
-        yield lane
-    finally:
-        lane.close()
+    return _starting[0]
+
+
+@pytest.fixture(scope="session")
+def lane(fleet: Fleet) -> Lane:
+    """The embedded DFlash lane, ready."""
+    return fleet.lanes["dflash"]
 
 
 CHROMIUM = os.environ.get("DFLASH_VIZ_CHROMIUM", "/usr/bin/chromium")

@@ -1,9 +1,9 @@
-"""``python -m dflash_viz.bench.speed``: decode speed with and without the drafter, and the hooks' cost.
+"""``python -m dflash_viz.bench.speed``: decode speed of every lane, and what the hooks cost.
 
-One request at a time, greedy. Every prompt runs on each configuration right after the others, so
-that the machine's mood falls on all alike: only the ratios within one run mean anything. Hooks on
-and off are compared within one server process, because two processes of the same kind can differ
-by more than the hooks cost.
+One request at a time, greedy, one engine of each lane resident. Every prompt runs on each
+configuration right after the others, in an order that rotates, so that the machine's mood falls on
+all alike: only the ratios within one run mean anything. Hooks on and off are compared within one
+server process, because two processes of the same kind can differ by more than the hooks cost.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -23,10 +24,12 @@ import msgspec
 from dflash_viz.bench.prompts import KINDS
 from dflash_viz.hooks.wire import ROUTE, TOP_K_ARG
 from dflash_viz.lanes import LaneSpec, load_preset
+from dflash_viz.lanes.preflight import check_pair, check_spec
 from dflash_viz.lanes.server import MODEL_NAME, EngineServer
 from dflash_viz.weights import resolve_model
 
 TOP_K = 5
+PLAIN = "none"
 
 
 class Tally(msgspec.Struct):
@@ -46,6 +49,19 @@ class Tally(msgspec.Struct):
     def al(self) -> float | None:
         """Acceptance length, pooled, from vLLM's own counts."""
         return 1 + self.accepted / self.drafts if self.drafts else None
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, f) + getattr(other, f) for f in self.__struct_fields__))
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One thing that is timed: a server, with or without hooks and probabilities."""
+
+    name: str
+    server: EngineServer
+    hooks: bool = False
+    top_k: int = 0
 
 
 async def ask(http: httpx.AsyncClient, prompt: str, max_tokens: int, top_k: int, tally: Tally) -> None:
@@ -101,75 +117,115 @@ async def watched(http: httpx.AsyncClient, on: bool) -> AsyncIterator[None]:
         await asyncio.gather(watcher, return_exceptions=True)
 
 
-# Name, hooks on, top-k: the configurations of the drafting lane.
-DRAFTING = (("hooks off", False, 0), ("hooks on", True, 0), (f"hooks on, top-{TOP_K}", True, TOP_K))
+def configurations(servers: Sequence[EngineServer]) -> list[Configuration]:
+    """Every lane without hooks, and the first one with them too."""
+    first = servers[0]
+    return [
+        *(Configuration(server.spec.name, server) for server in servers),
+        Configuration(f"{first.spec.name}, hooks", first, hooks=True),
+        Configuration(f"{first.spec.name}, hooks, top-{TOP_K}", first, hooks=True, top_k=TOP_K),
+    ]
+
+
+Tallies = dict[str, dict[str, Tally]]
+"""By configuration, then by kind of prompt."""
 
 
 async def measure(
-    plain: EngineServer, drafting: EngineServer, prompts: list[str], tokens: int
-) -> dict[str, Tally]:
-    """Run every prompt on every configuration, in an order that rotates."""
-    tallies = {"plain": Tally()} | {name: Tally() for name, _, _ in DRAFTING}
-    headers = {"Authorization": f"Bearer {drafting.token}"}
-    limits = httpx.Timeout(60.0, read=None)
-    async with (
-        httpx.AsyncClient(base_url=plain.url, timeout=limits) as one,
-        httpx.AsyncClient(base_url=drafting.url, timeout=limits, headers=headers) as other,
-    ):
-        for http in (one, other):  # warm up
-            await ask(http, prompts[0], 16, 0, Tally())
-        for number, prompt in enumerate(prompts):
-            await ask(one, prompt, tokens, 0, tallies["plain"])
-            shift = number % len(DRAFTING)
-            for name, on, top_k in DRAFTING[shift:] + DRAFTING[:shift]:
-                async with watched(other, on):
-                    await ask(other, prompt, tokens, top_k, tallies[name])
+    chosen: Sequence[Configuration], prompts: Sequence[tuple[str, str]], tokens: int
+) -> Tallies:
+    """Run every prompt, given as (kind, text), on every configuration."""
+    tallies: Tallies = {c.name: {} for c in chosen}
+    async with contextlib.AsyncExitStack() as stack:
+        clients: dict[str, httpx.AsyncClient] = {}
+        for configuration in chosen:
+            server = configuration.server
+            if server.url not in clients:
+                client = httpx.AsyncClient(
+                    base_url=server.url,
+                    timeout=httpx.Timeout(60.0, read=None),
+                    headers={"Authorization": f"Bearer {server.token}"},
+                )
+                clients[server.url] = await stack.enter_async_context(client)
+                await ask(client, prompts[0][1], 16, 0, Tally())  # warm up
+        for number, (kind, prompt) in enumerate(prompts):
+            shift = number % len(chosen)
+            for c in [*chosen[shift:], *chosen[:shift]]:
+                http = clients[c.server.url]
+                async with watched(http, c.hooks):
+                    await ask(http, prompt, tokens, c.top_k, tallies[c.name].setdefault(kind, Tally()))
             print(f"\r  prompt {number + 1} of {len(prompts)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return tallies
 
 
-def start(spec: LaneSpec, hooks: bool) -> EngineServer:
+def start(spec: LaneSpec) -> EngineServer:
     """Start one engine and wait for it."""
     print(f"starting {spec.name}, K = {spec.num_speculative_tokens}", file=sys.stderr, flush=True)
-    drafter = resolve_model(spec.drafter) if spec.drafter else None
-    server = EngineServer(spec, resolve_model(spec.target), drafter, hooks)
+    check_spec(spec)
+    target, drafter = resolve_model(spec.target), resolve_model(spec.drafter) if spec.drafter else None
+    check_pair(spec, target, drafter)
+    server = EngineServer(spec, target, drafter)
     server.start(lambda *_: None)
     return server
 
 
-def report(k: int, tallies: dict[str, Tally], say: Callable[[str], None] = print) -> None:
-    """Print one table."""
-    plain, off = tallies["plain"], tallies["hooks off"]
-    say(f"\nDFlash, K = {k}: {plain.tokens} tokens, greedy, one request at a time")
-    say(f"{'configuration':<22}{'tokens/s':>10}{'AL pooled':>11}{'over plain':>12}{'over hooks off':>16}")
-    for name, tally in tallies.items():
-        al = f"{tally.al:.2f}" if tally.al else "–"
-        over = "–" if tally is plain else f"{tally.speed / off.speed:.3f}"
-        say(f"{name:<22}{tally.speed:>10.1f}{al:>11}{tally.speed / plain.speed:>12.2f}{over:>16}")
+def report(tallies: Tallies, chosen: Sequence[Configuration]) -> None:
+    """Print one table over all prompts, and the speedup by kind of prompt."""
+    totals = {name: sum(kinds.values(), Tally()) for name, kinds in tallies.items()}
+    plain, kinds = totals.get(PLAIN), list(tallies[chosen[0].name])
+    print(f"\n{'configuration':<26}{'K':>4}{'tokens':>8}{'tokens/s':>10}{'AL':>7}{'speedup':>9}", end="")
+    print("".join(f"{kind:>8}" for kind in kinds))
+    for c in chosen:
+        total = totals[c.name]
+        k = c.server.spec.num_speculative_tokens or "–"
+        al = f"{total.al:.2f}" if total.al else "–"
+        print(f"{c.name:<26}{k:>4}{total.tokens:>8}{total.speed:>10.1f}{al:>7}", end="")
+        if plain is None:
+            print()
+            continue
+        print(f"{total.speed / plain.speed:>9.2f}", end="")
+        print("".join(f"{tallies[c.name][k].speed / tallies[PLAIN][k].speed:>8.2f}" for k in kinds))
+    first = chosen[0].name
+    for c in chosen:
+        if c.hooks:
+            print(f"{c.name}: {totals[c.name].speed / totals[first].speed:.3f} of the speed without hooks")
+    print("tokens/s: after the first token, greedy, one request at a time. AL: pooled, vLLM's counts.")
+    print("Speedup: over the lane without speculation; the last columns by kind of prompt.")
+
+
+def chosen_lanes(options: argparse.Namespace) -> list[LaneSpec]:
+    """The lanes to measure: the preset's, or one drafter at several K beside no speculation."""
+    lanes = load_preset(options.preset).lanes
+    if not options.k:
+        return lanes
+    spec = next(lane for lane in lanes if lane.name == options.lane)
+    varied = [
+        msgspec.structs.replace(spec, name=f"{spec.name} K={k}", num_speculative_tokens=k) for k in options.k
+    ]
+    return [*varied, *(lane for lane in lanes if lane.name == PLAIN)]
 
 
 def main() -> None:
     """Parse the command line and measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--preset", default="embedded-cpu")
-    parser.add_argument("--k", type=int, nargs="*", help="values of K to try; the preset's by default")
+    parser.add_argument("--k", type=int, nargs="*", help="measure one lane at these values of K instead")
+    parser.add_argument("--lane", default="dflash", help="which lane --k varies")
     parser.add_argument("--prompts", type=int, default=30, help="how many of the 30 prompts")
     parser.add_argument("--tokens", type=int, default=128, help="answer tokens per prompt")
     options = parser.parse_args()
-    lanes = {lane.name: lane for lane in load_preset(options.preset).lanes}
-    spec = lanes["dflash"]
-    prompts = [p for group in zip(*KINDS.values(), strict=True) for p in group][: options.prompts]
-    plain = start(lanes["none"], hooks=False)
+    mixed = zip(*([(kind, p) for p in prompts] for kind, prompts in KINDS.items()), strict=True)
+    prompts = [pair for group in mixed for pair in group][: options.prompts]
+    servers: list[EngineServer] = []
     try:
-        for k in options.k or [spec.num_speculative_tokens]:
-            server = start(msgspec.structs.replace(spec, num_speculative_tokens=k), hooks=True)
-            try:
-                report(k, asyncio.run(measure(plain, server, prompts, options.tokens)))
-            finally:
-                server.stop()
+        for spec in chosen_lanes(options):
+            servers.append(start(spec))
+        chosen = configurations(servers)
+        report(asyncio.run(measure(chosen, prompts, options.tokens)), chosen)
     finally:
-        plain.stop()
+        for server in servers:
+            server.stop()
 
 
 if __name__ == "__main__":

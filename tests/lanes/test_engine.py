@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import codecs
 import json
-import re
 
 import httpx
 import pytest
 
 from dflash_viz.hooks.wire import ROUTE
 from dflash_viz.lanes import Lane, LaneError
+from dflash_viz.metrics import Counters, count, read_prometheus
 from dflash_viz.trace import Message, Sampling, Trace
 
 pytestmark = pytest.mark.engine
@@ -58,13 +58,11 @@ def assert_true_to_engine(lane: Lane, trace: Trace) -> None:
         assert step.draft_s + step.verify_s <= (step.end - step.start) * 1.001
 
 
-async def counters(lane: Lane) -> dict[str, float]:
+async def counters(lane: Lane) -> Counters:
     """vLLM's own speculation counters (Prometheus)."""
     assert lane._server is not None
     async with httpx.AsyncClient() as http:
-        text = (await http.get(f"{lane._server.url}/metrics")).text
-    found = re.findall(r"^vllm:spec_decode_(num_\w+?)_total\{.*?\} (\S+)$", text, re.MULTILINE)
-    return {name: float(value) for name, value in found if "per_pos" not in name}
+        return read_prometheus((await http.get(f"{lane._server.url}/metrics")).text)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +80,7 @@ async def test_every_step_is_recorded(lane: Lane, prompt: str, sampling: Samplin
     trace = await record(lane, prompt, sampling)
     after = await counters(lane)
     assert_true_to_engine(lane, trace)
-    drafting = [s for s in trace.steps if s.drafted]
-    assert after["num_drafts"] - before["num_drafts"] == len(drafting)
-    assert after["num_accepted_tokens"] - before["num_accepted_tokens"] == sum(
-        s.num_accepted for s in drafting
-    )
-    assert after["num_draft_tokens"] - before["num_draft_tokens"] == sum(s.num_drafted for s in drafting)
+    assert after - before == count(trace.steps)
 
 
 @pytest.mark.parametrize(
@@ -147,10 +140,10 @@ async def test_stop_in_mid_answer(lane: Lane) -> None:
     after = await counters(lane)
     # vLLM reports no per-step counts for a stopped request, but its counters have every step.
     recorded = [s for s in trace.steps if s.drafted]
-    counted = after["num_drafts"] - before["num_drafts"]
+    counted = (after - before).num_drafts
     assert len(recorded) <= counted <= len(recorded) + 1
     await asyncio.sleep(0.5)
-    assert (await counters(lane))["num_drafts"] == after["num_drafts"], "the engine went on after the stop"
+    assert await counters(lane) == after, "the engine went on after the stop"
     assert_true_to_engine(lane, await record(lane, "Hello again.", Sampling(max_tokens=20)))
 
 

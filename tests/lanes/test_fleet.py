@@ -1,0 +1,106 @@
+"""Starting in turn, pausing, failing and closing, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dflash_viz.lanes import Fleet, Lane, LaneError, LaneSpec, load_preset
+
+pytestmark = pytest.mark.engine
+MISSING = LaneSpec("missing", "dflash", drafter="assets/none", num_speculative_tokens=7)
+TOO_LONG = LaneSpec(
+    "too-long", "dflash", drafter="assets/drafters/smollm2-135m-instruct-dflash-b8", num_speculative_tokens=9
+)
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def starting() -> Iterator[tuple[Fleet, Lane]]:
+    """A fleet whose lane has processes and is far from ready."""
+    fleet = Fleet([load_preset("embedded-cpu").lanes[-1]])
+    lane = fleet.lanes["none"]
+    fleet.start()
+    until(lambda: lane._server is not None and len(lane._processes()) >= 2)
+    yield fleet, lane
+    fleet.close()
+
+
+def statuses(lane: Lane) -> set[str]:
+    return {process.status() for process in lane._processes()}
+
+
+def test_a_start_pauses_while_somebody_is_timed(starting: tuple[Fleet, Lane]) -> None:
+    fleet, lane = starting
+
+    async def hold() -> None:
+        async with fleet.device():
+            assert lane.paused
+            assert statuses(lane) == {psutil.STATUS_STOPPED}
+            used = [process.cpu_times().user for process in lane._processes()]
+            await asyncio.sleep(0.5)
+            assert [process.cpu_times().user for process in lane._processes()] == used
+
+    asyncio.run(hold())
+    assert not lane.paused
+    assert psutil.STATUS_STOPPED not in statuses(lane)
+    assert lane.status.state in ("weights", "loading")
+
+
+def test_closing_leaves_nothing_even_in_a_pause(starting: tuple[Fleet, Lane]) -> None:
+    fleet, lane = starting
+    processes = lane._processes()
+
+    async def hold() -> None:
+        async with fleet.device():
+            fleet.close()
+
+    asyncio.run(hold())
+    _, alive = psutil.wait_procs(processes, timeout=10)
+    assert not alive
+    assert lane.status.state in ("failed", "stopped")
+
+
+def test_failures_are_named_and_retried_in_turn() -> None:
+    fleet = Fleet([MISSING, TOO_LONG])
+    fleet.start()
+    try:
+        for lane in fleet.lanes.values():
+            until(lambda lane=lane: lane.status.state == "failed")  # type: ignore[misc]
+        assert "There is no model 'assets/none'" in fleet.lanes["missing"].status.message
+        assert "Set num_speculative_tokens to 7 or less" in fleet.lanes["too-long"].status.message
+        fleet.retry("missing")
+        fleet.retry("missing")  # a second press changes nothing
+        assert fleet.lanes["missing"].status.state != "failed"
+        until(lambda: fleet.lanes["missing"].status.state == "failed")
+        assert fleet._starts.empty()
+    finally:
+        fleet.close()
+
+
+def test_a_lane_that_is_not_ready_says_so() -> None:
+    with pytest.raises(LaneError, match="not ready: waiting to start"):
+        next(iter(Lane(MISSING).stream("Hi")))
+
+
+def test_users_write_presets(tmp_path: Path) -> None:
+    """Any method of vLLM's is a lane by configuration alone."""
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(
+        "title: mine\nlanes:\n"
+        "  - {name: my suffix lane, method: suffix, num_speculative_tokens: 8,"
+        " speculative: {suffix_decoding_max_tree_depth: 24}}\n"
+    )
+    spec = load_preset(str(preset)).lanes[0]
+    assert '"suffix_decoding_max_tree_depth": 24' in (spec.speculative_config(None) or "")
