@@ -44,7 +44,7 @@
       this.board = add(root, "div", "dv-board"); // race and table, side by side where there is room
       this.race = new DFlashViz.Race(this.board, this.playbackActions());
       this.table = new DFlashViz.Table(this.board, this.popover);
-      this.deck = new DFlashViz.Deck(root);
+      this.deck = new DFlashViz.Deck(root, () => this.schedule());
       this.charts = new DFlashViz.Charts(root, this.popover);
       this.live = add(root, "div", "dv-hidden");
       this.live.setAttribute("aria-live", "polite");
@@ -208,7 +208,7 @@
       setText(this.empty, this.run ? WAITING : EMPTY);
       this.race.draw(lanes, this.player, this.run, this.replayable);
       this.table.draw(lanes);
-      this.deck.cards.forEach((card) => card.draw());
+      this.deck.draw(now);
       this.charts.draw(lanes);
       this.announce(now);
     }

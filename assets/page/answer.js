@@ -58,7 +58,6 @@
       for (; this.drawn < lane.steps.length; this.drawn += 1) this.appendStep(lane, this.drawn, fragment);
       this.box.appendChild(fragment);
       this.trim();
-      this.follower.toEnd();
     }
 
     appendStep(lane, at, fragment) {

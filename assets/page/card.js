@@ -41,6 +41,7 @@
       this.selected = null;
       this.shown = null;
       this.drawn = -1;
+      this.last = -Infinity;
       this.problems = 0;
       this.node = add(parent, "section", "dv-card");
       this.node.setAttribute("aria-label", "Lane " + lane.style.title);
@@ -56,7 +57,7 @@
     resized() {
       this.answer.follower.resized();
       this.history.follower.resized();
-      this.history.draw(this.lane);
+      this.history.scrolled();
     }
 
     buildTitle() {
@@ -96,15 +97,25 @@
       if (this.selected !== null) this.history.backToLive();
     }
 
-    draw() {
-      if (this.drawn === this.lane.version) return;
+    get stale() {
+      return this.drawn !== this.lane.version;
+    }
+
+    draw(now) {
+      this.last = now;
       this.drawn = this.lane.version;
       this.drawTitle();
       this.drawBlock();
-      this.history.draw(this.lane);
+      this.history.grow(this.lane);
       this.answer.draw(this.lane);
       this.drawEnding();
       this.drawProblems();
+    }
+
+    // Scrolls, and so measures: apart from the drawing, which would have to be laid out each time.
+    follow() {
+      this.answer.follower.toEnd();
+      this.history.followEnd();
     }
 
     drawTitle() {

@@ -28,6 +28,7 @@
       this.id = uniqueId();
       this.rowHeight = rowHeight();
       this.rows = new Map();
+      this.range = [0, 0]; // of the rows in view
       this.selected = null;
       this.build(parent);
       this.listen();
@@ -58,15 +59,20 @@
       setText(this.follow, text);
     }
 
-    draw(lane) {
-      this.lane = lane;
+    // Makes room for the steps; the rows come when it is known which are in view.
+    grow(lane) {
       const count = lane.steps.length;
       if (!count) return;
+      this.lane = lane;
       this.empty.remove();
       setAttribute(this.box, "role", "listbox");
       this.space.style.height = count * this.rowHeight + "px";
+    }
+
+    followEnd() {
+      if (!this.lane) return;
       if (this.selected === null) this.follower.toEnd();
-      this.drawRows();
+      this.range = this.visibleRange();
     }
 
     visibleRange() {
@@ -77,7 +83,7 @@
     }
 
     drawRows() {
-      const [from, to] = this.visibleRange();
+      const [from, to] = this.range;
       for (const [at, row] of this.rows) if (at < from || at >= to) this.removeRow(at, row);
       for (let at = from; at < to; at += 1) if (!this.rows.has(at)) this.addRow(at);
       for (const [at, row] of this.rows) this.markRow(at, row);
@@ -112,8 +118,13 @@
 
     scrolled() {
       if (!this.lane) return;
-      this.drawRows();
+      this.look();
       this.showFollow();
+    }
+
+    look() {
+      this.range = this.visibleRange();
+      this.drawRows();
     }
 
     // By place and not by target: rows may be exchanged between press and release.
@@ -139,7 +150,7 @@
     select(at) {
       this.selected = at;
       this.reveal(at);
-      this.drawRows();
+      this.look();
       this.box.setAttribute("aria-activedescendant", this.id + "-" + at);
       this.showFollow();
       this.onSelect(at);
@@ -157,7 +168,7 @@
       this.selected = null;
       this.box.removeAttribute("aria-activedescendant");
       this.follower.backToEnd();
-      if (this.lane) this.drawRows();
+      if (this.lane) this.look();
       this.showFollow();
       if (hadFocus) this.box.focus({ preventScroll: true }); // the button is about to go
       this.onSelect(null);

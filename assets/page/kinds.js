@@ -128,7 +128,10 @@
       tickvals: lanes.map((lane, i) => i),
       ticktext: lanes.map((lane) => plainText(lane.style.sign + " " + lane.style.title) + " "),
     }),
-    layout: { barmode: "stack", bargap: 0.35, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" } },
+    layout: {
+      barmode: "stack", bargap: 0.35, uniformtext: { minsize: 10, mode: "hide" },
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" },
+    },
     traces: (lanes, theme) => PARTS.map((part) => {
       const seconds = lanes.map((lane) => lane.series.split[part] || 0);
       const isDraft = part === "draft";

@@ -203,7 +203,7 @@ def sample(**run) -> Document:
 
 def race(steps: int = 12, lanes=tuple(STYLES), finish: bool = True, **run) -> Document:
     """Several lanes of one prompt, one after another, then what compares them."""
-    document = Document(**{"prompt": "Is the sum of two odd numbers even?"} | run)
+    document = Document(lane=lanes[0], **{"prompt": "Is the sum of two odd numbers even?"} | run)
     document.define([*FIGURES, ("speedup", "speedup", "×")]).announce(*lanes)
     for lane in lanes:
         document.on(lane).turn("waiting", "waits for its turn")
@@ -300,7 +300,7 @@ def open_page(browser):
 
 @pytest.fixture
 def feed():
-    """Feeds a value and waits until it is drawn."""
+    """Feeds a value and waits until it is drawn, cards out of sight too."""
 
     def feed_(page, document):
         text = document if isinstance(document, str) else document.text
@@ -309,5 +309,6 @@ def feed():
             "await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); }",
             text,
         )
+        page.wait_for_function("[...view.deck.cards.values()].every((card) => !card.stale)")
 
     return feed_
