@@ -60,9 +60,10 @@ A DFlash drafter (arXiv:2602.06036) of block size {block} for SmolLM2-135M-Instr
 trained parameters in {layers} layers. One forward pass drafts a whole block from the hidden states of the
 target's layers {layer_ids}.""",
     "eagle3": """\
-An EAGLE-3 head (arXiv:2503.01840) for SmolLM2-135M-Instruct: {parameters:.1f} M trained parameters in
-one Llama layer, which drafts token by token: first from the fused hidden states of the target's layers
-{layer_ids} (their outputs, counted from 0), then from its own.""",
+An EAGLE-3 head (arXiv:2503.01840) for SmolLM2-135M-Instruct: {parameters:.1f} M trained parameters in one
+Llama layer, which drafts token by token: first from the fused outputs of the target's layers {layer_ids}
+(counted from 0), then from
+its own.""",
 }
 LAID_OUT = {
     "dflash": "Random anchors, block-wise mask",
@@ -74,8 +75,8 @@ A share of
 {shortened:g} of the blocks is shortened, so that smaller K are no new situation.
 The key norms are fixed at one.""",
     "eagle3": """\
-The
-chains read the text's own tokens: a draft counts only while it is the text.""",
+The chains
+read the text's own tokens: a draft counts only while it is the text.""",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-DRAFTER = Path(__file__).parents[2] / "assets/drafters/smollm2-135m-instruct-dflash-b8"
+DRAFTERS = Path(__file__).parents[2] / "assets/drafters"
 PROMPTS = [
     "Explain how rain forms.",
     "Tom has 12 pears and buys 5 boxes with 6 pears each. How many pears does he have?",
@@ -18,7 +18,8 @@ NEW_TOKENS, K = 48, 7
 
 
 @pytest.mark.engine
-def test_accepted_counts_equal_vllms_in_float32(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["smollm2-135m-instruct-dflash-b8", "smollm2-135m-instruct-eagle3"])
+def test_accepted_counts_equal_vllms_in_float32(name: str) -> None:
     from dflash_viz.weights import resolve_model
     from training.export import load_drafter
     from training.reference import greedy_texts, reference_steps
@@ -26,10 +27,10 @@ def test_accepted_counts_equal_vllms_in_float32(tmp_path: Path) -> None:
     from training.target import Target
 
     folder = resolve_model("embedded")
-    with serve(folder, DRAFTER, K, "float32") as url:
+    with serve(folder, DRAFTERS / name, K, "float32") as url:
         measured = accepted_per_step(url, PROMPTS, NEW_TOKENS)
     target = Target.load(folder, "cpu", torch.float32)
-    drafter = load_drafter(DRAFTER, target)
+    drafter = load_drafter(DRAFTERS / name, target)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     expected = [
         reference_steps(target, drafter, text, start, K, NEW_TOKENS)
