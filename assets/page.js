@@ -27,6 +27,7 @@
   const NARROW = 480; // cards to swipe through
   const BROAD_CARD = 680; // steps and answer side by side
   const NARROW_CARD = 400;
+  const ROOMY_TABLE = 560; // signs beside the lanes' titles, not above them
   const ANNOUNCE_EVERY_MS = 2000;
   const EMPTY = "Ask something: every drafted block will appear here.";
   const WAITING = "Asked. The first block appears as soon as the engine has read the prompt.";
@@ -94,9 +95,11 @@
       const width = this.root.clientWidth;
       const many = this.lanes.size > 1;
       const card = width >= WIDE && many ? width / 2 : width;
+      const table = width >= WIDE ? width / 2 : width;
       this.root.dataset.width = width >= WIDE ? "wide" : width <= NARROW ? "narrow" : "medium";
       this.root.dataset.lanes = many ? "many" : "one";
       this.root.dataset.card = card >= BROAD_CARD ? "broad" : card < NARROW_CARD ? "narrow" : "medium";
+      this.root.dataset.table = table >= ROOMY_TABLE ? "roomy" : "tight";
       this.placeTable(width <= NARROW);
     }
 
@@ -142,7 +145,7 @@
       if (line.lane !== undefined) this.apply(this.player.push(line));
       else if (line.type === "run") this.startRun(line);
       else if (line.type === "definitions") this.define(line);
-      else if (line.type === "lanes") line.lanes.forEach((lane) => this.addLane(lane));
+      else if (line.type === "lanes") (line.lanes || []).forEach((lane) => this.addLane(lane));
       else if (line.type === "finish") this.replayable = true;
       else if (line.type === "problem") this.problems.push(line);
       else if (line.type === "unreadable") this.problems.push(UNREADABLE);

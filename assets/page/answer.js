@@ -7,16 +7,17 @@
   const LEGEND = ["accepted", "recovered", "bonus", "plain"];
 
   class Answer {
-    constructor(parent) {
+    // `laneId` is the id of the heading that names the lane: there is an answer for each.
+    constructor(parent, laneId) {
       this.stream = tokens.stream();
       this.drawn = 0; // steps
       this.trimmed = 0; // tokens without marks
       this.spans = [];
       this.chosen = [];
-      this.build(parent);
+      this.build(parent, laneId);
     }
 
-    build(parent) {
+    build(parent, laneId) {
       const bar = add(parent, "div", "dv-bar");
       const title = add(bar, "div", "dv-heading", "Answer");
       title.id = uniqueId();
@@ -24,7 +25,7 @@
       this.box = add(parent, "div", "dv-answer");
       this.box.tabIndex = 0;
       this.box.setAttribute("role", "region");
-      this.box.setAttribute("aria-labelledby", title.id);
+      this.box.setAttribute("aria-labelledby", laneId + " " + title.id);
       this.old = this.box.appendChild(document.createTextNode(""));
       this.follower = new DFlashViz.Follower(this.box);
       this.legend = add(parent, "div", "dv-legend");

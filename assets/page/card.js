@@ -63,6 +63,7 @@
     buildTitle() {
       const row = add(this.node, "div", "dv-title");
       const heading = add(row, "div", "dv-lane-name");
+      heading.id = this.headingId = DFlashViz.uniqueId();
       heading.setAttribute("role", "heading");
       heading.setAttribute("aria-level", "2");
       DFlashViz.nameLane(heading, this.lane.style);
@@ -74,9 +75,9 @@
     buildColumns() {
       const columns = add(this.node, "div", "dv-halves");
       const left = add(columns, "div", "dv-column");
-      this.history = new DFlashViz.History(left, (at) => this.select(at));
+      this.history = new DFlashViz.History(left, this.headingId, (at) => this.select(at));
       const right = add(columns, "div", "dv-column");
-      this.answer = new DFlashViz.Answer(right);
+      this.answer = new DFlashViz.Answer(right, this.headingId);
       const last = add(this.node, "div", "dv-last");
       this.problem = add(last, "div", "dv-problems");
       this.ending = add(last, "div", "dv-ending dv-dim", "No answer yet.");

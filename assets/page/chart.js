@@ -87,7 +87,8 @@
       const traces = this.kind.traces(shown, theme);
       if (this.made) window.Plotly.react(this.plot, traces, this.changedLayout(shown));
       else this.make(traces, layoutOf(this.kind, theme, shown));
-      this.plot.setAttribute("aria-label", this.title + ": " + (shown.map(this.kind.words).join("; ") || this.kind.nothing));
+      const words = shown.map((lane) => lane.style.title + " " + this.kind.words(lane)).join("; ");
+      this.plot.setAttribute("aria-label", this.title + ": " + (words || this.kind.nothing));
     }
 
     make(traces, layout) {

@@ -22,27 +22,28 @@
   }
 
   class History {
-    // `onSelect(index or null)` is told which step the reader wants to see; null is the latest.
-    constructor(parent, onSelect) {
+    // `laneId` is the id of the heading that names the lane. `onSelect(index or null)` is told which step
+    // the reader wants to see; null is the latest.
+    constructor(parent, laneId, onSelect) {
       this.onSelect = onSelect;
       this.id = uniqueId();
       this.rowHeight = rowHeight();
       this.rows = new Map();
       this.range = [0, 0]; // of the rows in view
       this.selected = null;
-      this.build(parent);
+      this.build(parent, laneId);
       this.listen();
       this.showFollow();
     }
 
-    build(parent) {
+    build(parent, laneId) {
       const bar = add(parent, "div", "dv-bar");
       const title = add(bar, "div", "dv-heading", "Steps");
       title.id = this.id + "-title";
       this.follow = DFlashViz.button(bar, "dv-follow", "Back to live", () => this.backToLive());
       this.box = add(parent, "div", "dv-history");
       this.box.tabIndex = 0;
-      this.box.setAttribute("aria-labelledby", title.id);
+      this.box.setAttribute("aria-labelledby", laneId + " " + title.id);
       this.box.setAttribute("role", "group");
       this.space = add(this.box, "div", "dv-history-space");
       this.space.setAttribute("role", "presentation");

@@ -24,6 +24,10 @@
     return Object.assign({ symbol: lane.style.marker, color: theme.lane(lane), size: 7 }, own);
   }
 
+  function pattern(shape, colour, theme, solidity) {
+    return { shape, fillmode: "replace", fgcolor: colour, bgcolor: theme.bg, size: 6, solidity };
+  }
+
   function open(lane) {
     return lane.style.marker + "-open";
   }
@@ -32,7 +36,7 @@
     key: "al",
     nothing: "No step with a draft yet.",
     shows: (lane) => lane.series.al.length > 0,
-    words: (lane) => lane.style.title + " " + lastOf(lane.series.al)[2].toFixed(2) + " tokens over " + plural(lane.series.al.length, "step"),
+    words: (lane) => lastOf(lane.series.al)[2].toFixed(2) + " tokens over " + plural(lane.series.al.length, "step"),
     xaxis: () => ({ title: "step", autorangeoptions: { include: [0, FEWEST_STEPS] } }),
     yaxis: () => ({ title: "acceptance length (tokens)", autorangeoptions: { include: [0, 2] } }),
     traces: (lanes, theme) => lanes.flatMap((lane) => [
@@ -54,11 +58,15 @@
     return counts.map((count) => (all ? count / all : 0));
   }
 
+  function percentages(values) {
+    return values.map((value) => (value === null ? "–" : Math.round(value * 100) + " %")).join(", ");
+  }
+
   const histogram = {
     key: "histogram",
     nothing: "No step with a draft yet.",
     shows: (lane) => lane.series.histogram.length > 0,
-    words: (lane) => lane.style.title + " " + shares(lane.series.histogram).map((share, i) => "AL " + (i + 1) + " " + Math.round(share * 100) + " %").join(", "),
+    words: (lane) => "shares from AL 1 on " + percentages(shares(lane.series.histogram)),
     xaxis: () => ({ title: "acceptance length (tokens)", dtick: 1 }),
     yaxis: () => ({ title: "share of steps", tickformat: ".0%", rangemode: "tozero" }),
     layout: { barmode: "group", bargap: 0.25 },
@@ -67,7 +75,7 @@
       name: plainText(lane.style.title), hovertemplate: "%{y:.1%}",
       marker: {
         color: theme.lane(lane), line: { color: theme.lane(lane), width: 1 },
-        pattern: { shape: lane.style.pattern, fillmode: "replace", fgcolor: theme.lane(lane), bgcolor: theme.bg, size: 6, solidity: 0.45 },
+        pattern: pattern(lane.style.pattern, theme.lane(lane), theme, 0.45),
       },
     })),
   };
@@ -80,15 +88,11 @@
     }, own);
   }
 
-  function percentages(values) {
-    return values.map((value) => (value === null ? "–" : Math.round(value * 100) + " %")).join(", ");
-  }
-
   const positions = {
     key: "positions",
     nothing: "No step with a draft yet.",
     shows: (lane) => (lane.series.positions.unconditional || []).length > 0,
-    words: (lane) => lane.style.title + " by position " + percentages(lane.series.positions.unconditional),
+    words: (lane) => "from position 1 on " + percentages(lane.series.positions.unconditional),
     xaxis: () => ({ title: "drafted position", dtick: 1 }),
     yaxis: () => ({ title: "acceptance", tickformat: ".0%", range: [0, 1.03] }),
     traces: (lanes, theme) => [
@@ -106,7 +110,7 @@
     key: "race",
     nothing: "No token yet.",
     shows: (lane) => lane.series.race.length > 0,
-    words: (lane) => lane.style.title + " " + plural(lastOf(lane.series.race)[1], "token") + " in " + lastOf(lane.series.race)[0].toFixed(2) + " s",
+    words: (lane) => plural(lastOf(lane.series.race)[1], "token") + " in " + lastOf(lane.series.race)[0].toFixed(2) + " s",
     xaxis: () => ({ title: "time since the lane's prompt (s)", rangemode: "tozero" }),
     yaxis: () => ({ title: "tokens", rangemode: "tozero" }),
     traces: (lanes, theme) => lanes.map((lane) => ({
@@ -121,7 +125,7 @@
     key: "split",
     nothing: "No decode step yet.",
     shows: (lane) => Boolean(lane.series.split),
-    words: (lane) => lane.style.title + " " + PARTS.map((part) => part + " " + (lane.series.split[part] || 0).toFixed(2) + " s").join(", "),
+    words: (lane) => PARTS.map((part) => part + " " + (lane.series.split[part] || 0).toFixed(2) + " s").join(", "),
     xaxis: () => ({ title: "time of decode steps (s)", rangemode: "tozero" }),
     yaxis: (lanes) => Object.assign({ autorange: "reversed", fixedrange: true }, split.ticks(lanes)),
     ticks: (lanes) => ({
@@ -142,7 +146,7 @@
         textangle: 0, insidetextfont: { color: isDraft ? theme.bg : theme.text }, hovertemplate: "%{text}<extra></extra>",
         marker: {
           color: colours, line: { color: theme.dim, width: 1 },
-          pattern: { shape: PART_PATTERNS[part], fillmode: "replace", fgcolor: colours, bgcolor: theme.bg, size: 6, solidity: 0.3 },
+          pattern: pattern(PART_PATTERNS[part], colours, theme, 0.3),
         },
       };
     }),

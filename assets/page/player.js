@@ -12,6 +12,11 @@
     return line.type === "text" || (line.type === "figures" && ended && !SERIES.some((key) => key in line));
   }
 
+  // Lines that are due together keep the document's order; two infinities have no difference.
+  function inOrder(a, b) {
+    return a === b ? 0 : a - b;
+  }
+
   // `mode` says what the lanes have in common while they are shown again: "time", each on its own clock
   // from zero, or "token", each at the same token of its answer. A line is due with the step before it.
   class Player {
@@ -100,7 +105,7 @@
 
     rewind() {
       this.follows = false;
-      this.queue = this.items.slice().sort((a, b) => (a.due[this.mode] === b.due[this.mode] ? 0 : a.due[this.mode] - b.due[this.mode]));
+      this.queue = this.items.slice().sort((a, b) => inOrder(a.due[this.mode], b.due[this.mode]));
       this.next = 0;
       this.clock = 0;
       this.playing = true;

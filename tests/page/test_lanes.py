@@ -404,6 +404,23 @@ def test_no_width_overflows(open_page, feed, make_race, phone, lanes):
     assert not phone or small == 0, "targets for a finger"
 
 
+@pytest.mark.parametrize("width", [320, 481, 680, 899, 900, 960])
+def test_columns_of_any_width(open_page, feed, make_race, width):
+    page = open_page()
+    page.set_viewport_size({"width": width, "height": 900})
+    feed(page, make_race(steps=3))
+    outside = page.evaluate(
+        "[...document.querySelectorAll('.dv-root *')].filter((node) => !node.closest('.dv-deck, .dv-hidden')"
+        " && node.getBoundingClientRect().right > innerWidth + 0.5).map((node) => node.className)"
+    )
+    assert not outside
+    columns = page.evaluate(
+        "new Set([...document.querySelectorAll('.dv-card')]"
+        ".map((node) => node.getBoundingClientRect().x)).size"
+    )
+    assert columns == (4 if width <= 480 else 2 if width >= 900 else 1)
+
+
 def test_one_lane_has_one_wide_card(open_page, feed, make_race):
     page = open_page()
     feed(page, make_race(lanes=["dflash"]))

@@ -470,7 +470,10 @@ HOST = """() => {
   style.textContent = rules.map((rule) => rule.cssText).join('\\n') + `
     :root { --body-text-color: #1f2937 } .dark { --body-text-color: #f4f4f5 }
     .host .prose * { color: var(--body-text-color) }
-    .host .prose :last-child { margin-bottom: 0 !important }`;
+    .host .prose :last-child { margin-bottom: 0 !important }
+    .host .prose table, .host .prose tr, .host .prose td, .host .prose th { border: 1px solid }
+    .host .prose th, .host .prose td { padding: 8px 12px; text-align: left }
+    .host .prose table { margin-bottom: 24px } .host .prose button { margin-bottom: 16px }`;
   document.head.append(style);
   document.body.classList.add('host');
   document.querySelector('main').className = 'prose';
@@ -488,6 +491,12 @@ def test_the_look_survives_a_host_that_rewrites_styles(open_page, feed, make_sam
         f"() => {{ const style = getComputedStyle(document.querySelector('.dv-card')); return {sides} }}"
     )
     assert widths == ["1px"] * 4
+    loose = page.evaluate(
+        "[...document.querySelectorAll('.dv-table :is(td, th), .dv-root button')].map(getComputedStyle)"
+        ".filter((style) => style.borderLeftWidth !== '0px' && style.display === 'table-cell'"
+        " || style.marginBottom !== '0px').length"
+    )
+    assert loose == 0, "the host's tables and buttons look otherwise"
 
 
 def test_width_of_the_column_decides(open_page, feed, make_sample):
