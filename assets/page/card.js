@@ -47,6 +47,7 @@
       this.node.setAttribute("aria-label", "Lane " + lane.style.title);
       DFlashViz.dress(this.node, lane.style);
       this.buildTitle();
+      this.problem = add(this.node, "div", "dv-problems");
       this.block = new DFlashViz.Block(this.node);
       this.buildColumns();
       this.observer = new ResizeObserver(() => this.resized());
@@ -79,7 +80,6 @@
       const right = add(columns, "div", "dv-column");
       this.answer = new DFlashViz.Answer(right, this.headingId);
       const last = add(this.node, "div", "dv-last");
-      this.problem = add(last, "div", "dv-problems");
       this.ending = add(last, "div", "dv-ending dv-dim", "No answer yet.");
       this.check = add(last, "div", "dv-check");
     }
@@ -167,7 +167,9 @@
     drawProblems() {
       for (; this.problems < this.lane.problems.length; this.problems += 1) {
         DFlashViz.addProblem(this.problem, this.lane.problems[this.problems]);
+        this.node.dataset.problem = ""; // takes the room of the ending, which may never come
       }
+      this.ending.hidden = this.problems > 0 && !this.lane.end;
     }
 
     destroy() {

@@ -4,7 +4,7 @@
   const DFlashViz = window.DFlashViz;
   const { add } = DFlashViz;
   const EVERY_MS = 250; // a chart in sight
-  const HIDDEN_EVERY_MS = 2000; // one that the reader does not see
+  const QUIET_MS = 400; // one out of sight waits until nothing new has come for so long
   const REST = 4; // after a drawing, at least so many times as long belongs to the rest of the page
   const NEAR = "200px";
 
@@ -15,6 +15,7 @@
       this.node.setAttribute("aria-label", "Charts");
       this.charts = [];
       this.lanes = [];
+      this.news = 0; // when something came last
       this.free = 0; // when the next drawing may begin
       this.sight = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: NEAR });
     }
@@ -43,23 +44,28 @@
         const chart = this.charts.find((one) => one.node === entry.target);
         if (chart) chart.inSight = entry.isIntersecting;
       }
-      this.draw(this.lanes);
+      this.plan();
+    }
+
+    draw(lanes) {
+      this.lanes = lanes;
+      this.news = performance.now();
+      this.plan();
     }
 
     // The next one to come may be another one than a moment ago.
-    draw(lanes) {
-      this.lanes = lanes;
+    plan() {
       clearTimeout(this.timer);
       const next = this.nextChart();
       if (!next) return;
       this.timer = setTimeout(() => {
         this.drawOne();
-        this.draw(this.lanes);
+        this.plan();
       }, Math.max(0, next.at - performance.now()));
     }
 
     dueAt(chart) {
-      return Math.max(this.free, chart.last + (chart.inSight ? EVERY_MS : HIDDEN_EVERY_MS));
+      return Math.max(this.free, chart.inSight ? chart.last + EVERY_MS : this.news + QUIET_MS);
     }
 
     // The stale chart that is due first, and when.
@@ -80,7 +86,7 @@
 
     recolour() {
       this.charts.forEach((chart) => chart.recolour());
-      this.draw(this.lanes);
+      this.plan();
     }
 
     clear() {

@@ -114,7 +114,7 @@
     }
 
     get numSpeculative() {
-      return this.fingerprint.num_speculative_tokens || 0;
+      return this.fingerprint.num_speculative_tokens || this.style.k || 0;
     }
   }
 

@@ -10,7 +10,7 @@
 
   function loadingWords(turn) {
     const share = typeof turn.progress === "number" ? percent(turn.progress) + " %" : "";
-    return ["loading", turn.message, share, timeLeft(turn.seconds_left)].filter(Boolean).join(" · ");
+    return [turn.message || "loading", share, timeLeft(turn.seconds_left)].filter(Boolean).join(" · ");
   }
 
   // Where a lane stands, in words.
@@ -54,6 +54,7 @@
       this.bar.style.width = place;
       this.tip.style.left = place;
       this.tokens.style.left = place;
+      this.tip.hidden = this.tokens.hidden = !lane.steps.length;
       this.drawLoad(lane);
     }
 

@@ -436,3 +436,21 @@ def test_the_live_region_names_the_lane(open_page, feed, make_race):
         "document.querySelector('[aria-live]').textContent === 'no speculation, step 12: no draft'",
         timeout=5000,
     )
+
+
+def test_charts_out_of_sight_wait_until_nothing_new_comes(open_page, feed, make_race):
+    page = open_page(plotly=True)
+    document = make_race(steps=30)
+    made = page.evaluate(
+        "async (lines) => { let text = ''; for (let at = 0; at < lines.length; at += 6) {"
+        " text += lines.slice(at, at + 6).join(''); view.feed(text);"
+        " await new Promise((done) => setTimeout(done, 20)); }"
+        " return view.charts.charts.filter((chart) => chart.made).length; }",
+        document.text.splitlines(keepends=True),
+    )
+    assert made == 0
+    wait_for_charts(page)
+    page.locator(".dv-plot[data-key=al]").scroll_into_view_if_needed()
+    page.wait_for_function("view.charts.charts[0].inSight")
+    page.evaluate("view.restart()")
+    page.wait_for_function(f"{PLOT.format('al')}.data[0].x.length > 3 && view.player.playing")

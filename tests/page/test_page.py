@@ -337,11 +337,11 @@ def test_check_in_words(open_page, feed, make_document, agrees):
 
 def test_turns_and_problems(open_page, feed, make_document):
     page = open_page()
-    document = make_document().announce("dflash", "ngram").turn("loading", "weights", 0.6, 42)
+    document = make_document().announce("dflash", "ngram").turn("loading", "loading the weights", 0.6, 42)
     document.on("ngram").turn("waiting", "waits for its turn")
     feed(page, document)
     words = page.locator(".dv-race-words").all_inner_texts()
-    assert words == ["loading · weights · 60 % · about 42 s left", "waits for its turn"]
+    assert words == ["loading the weights · 60 % · about 42 s left", "waits for its turn"]
     bar = page.get_by_role("progressbar")
     assert bar.get_attribute("aria-valuenow") == "60"
     assert page.locator(".dv-turn").all_inner_texts() == ["loading", "waiting"]
