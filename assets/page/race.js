@@ -17,11 +17,12 @@
   function turnWords(lane) {
     const turn = lane.turn || {};
     const tokens = plural(lane.output.length, "token");
+    const seconds = lane.seconds.toFixed(2) + " s";
     switch (lane.state) {
       case "waiting": return turn.message || "waits for its turn";
       case "loading": return loadingWords(turn);
-      case "running": return turn.message || "running";
-      case "done": return tokens + " in " + lane.seconds.toFixed(2) + " s";
+      case "running": return (turn.message || "running") + (lane.steps.length ? " · " + seconds : "");
+      case "done": return tokens + " in " + seconds;
       case "stopped": return lane.steps.length ? "stopped after " + tokens : turn.message || "stopped";
       case "failed": return turn.message ? "failed: " + turn.message : "failed";
       default: return turn.message || lane.state;
