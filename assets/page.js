@@ -100,10 +100,10 @@
       this.root.dataset.lanes = many ? "many" : "one";
       this.root.dataset.card = card >= BROAD_CARD ? "broad" : card < NARROW_CARD ? "narrow" : "medium";
       this.root.dataset.table = table >= ROOMY_TABLE ? "roomy" : "tight";
-      this.placeTable(width <= NARROW);
+      this.placeTable(width < WIDE);
     }
 
-    // On a phone the block comes first: the table would push it out of sight.
+    // Without room beside the race the table comes after the cards: it would push the blocks out of sight.
     placeTable(below) {
       if (below === (this.table.node.parentNode !== this.board)) return;
       if (below) this.deck.node.after(this.table.node);

@@ -45,13 +45,13 @@
       this.loaded = add(this.load, "div", "dv-load-fill");
     }
 
-    draw(lane, longest) {
+    draw(lane, goal) {
       const words = turnWords(lane);
       setAttribute(this.node, "data-state", lane.state);
       setText(this.words, words);
       setAttribute(this.words, "title", words);
       setText(this.tokens, plural(lane.output.length, "token"));
-      const place = (longest ? (100 * lane.seconds) / longest : 0) + "%";
+      const place = (goal.whole ? (100 * goal.reached(lane)) / goal.whole : 0) + "%";
       this.bar.style.width = place;
       this.tip.style.left = place;
       this.tokens.style.left = place;
@@ -104,6 +104,13 @@
     return at.toFixed(1) + " of " + player.length.toFixed(1) + " s";
   }
 
+  // What a bar's length means. Lanes that run in turn, and results, show time: the shorter, the faster.
+  // While a replay has all of them on the way at once it is tokens, as in a race: the further, the faster.
+  function goalOf(player) {
+    if (player.finished) return { reached: (lane) => lane.seconds, whole: player.lengths.time, unit: "s", digits: 2 };
+    return { reached: (lane) => lane.output.length, whole: player.lengths.token, unit: "tokens", digits: 0 };
+  }
+
   class Race {
     constructor(parent, actions) {
       this.node = add(parent, "section", "dv-race");
@@ -112,8 +119,8 @@
       this.list = add(this.node, "div", "dv-race-rows");
       this.list.setAttribute("role", "list");
       const axis = add(this.node, "div", "dv-race-axis");
-      add(axis, "span", "", "0 s");
-      this.longest = add(axis, "span", "");
+      this.zero = add(axis, "span", "");
+      this.whole = add(axis, "span", "");
       this.why = add(this.node, "div", "dv-race-why dv-dim");
       this.controls = new Controls(this.node, actions);
     }
@@ -125,9 +132,10 @@
 
     // The controls have their place before there is anything to replay.
     draw(lanes, player, run, replayable) {
-      const longest = player.lengths.time;
-      lanes.forEach((lane) => this.rows.get(lane.name).draw(lane, longest));
-      setText(this.longest, longest ? longest.toFixed(2) + " s" : "");
+      const goal = goalOf(player);
+      lanes.forEach((lane) => this.rows.get(lane.name).draw(lane, goal));
+      setText(this.zero, "0 " + goal.unit);
+      setText(this.whole, goal.whole ? goal.whole.toFixed(goal.digits) + " " + goal.unit : "");
       setText(this.why, lanes.length < 2 ? "" : run && run.contended ? CONTENDED : SERIAL);
       this.controls.node.style.visibility = replayable ? "visible" : "hidden";
       this.controls.draw(player);

@@ -99,11 +99,18 @@ def _model(config: Any, backend: str | None, drafter: Any = None) -> dict[str, A
         "quantization": config.quantization,
         "vocab_size": getattr(config.hf_text_config, "vocab_size", None),
         "num_layers": getattr(config.hf_text_config, "num_hidden_layers", None),
-        "layer_ids": (getattr(config.hf_config, "dflash_config", None) or {}).get("target_layer_ids"),
+        "layer_ids": _layer_ids(config.hf_config),
         "trained_block_size": getattr(config.hf_config, "block_size", None),
         "attention_backend": backend,
         "causal": all(causal) if causal is not None else None,
     }
+
+
+def _layer_ids(drafter: Any) -> list[int] | None:
+    """The target layers that a drafter reads, as its own configuration counts them."""
+    dflash = getattr(drafter, "dflash_config", None) or {}
+    eagle = getattr(drafter, "eagle_config", None) or {}
+    return dflash.get("target_layer_ids") or eagle.get("eagle_aux_hidden_state_layer_ids")
 
 
 def _backends(runner: Any) -> str | None:

@@ -30,7 +30,7 @@ class Fleet:
         self._free.set()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
-        self._turns = asyncio.Lock()
+        self._turns: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = (None, asyncio.Lock())
 
     def start(self) -> None:
         """Start all lanes in the background, in their order."""
@@ -72,12 +72,15 @@ class Fleet:
     @property
     def busy(self) -> bool:
         """Whether somebody's run has the device at the moment."""
-        return self._turns.locked()
+        return self._turns[1].locked()
 
     @contextlib.asynccontextmanager
     async def device(self) -> AsyncIterator[None]:
         """Have the device to oneself, after those who asked before."""
-        async with self._turns:
+        loop = asyncio.get_running_loop()
+        if self._turns[0] is not loop:  # a script may use one event loop after another
+            self._turns = (loop, asyncio.Lock())
+        async with self._turns[1]:
             self._free.clear()
             held = [lane for lane in self.lanes.values() if lane.status.state in STARTING]
             for lane in held:

@@ -34,6 +34,8 @@ from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME, ROOT, cache_dir
 State = Literal["queued", "weights", "loading", "ready", "failed", "stopped"]
 STARTING: tuple[State, ...] = ("queued", "weights", "loading")
 ENDED: tuple[State, ...] = ("failed", "stopped")
+# First passes compile and allocate, n-gram's first lookup for seconds: that is nobody's decode time.
+WARM_UP = [Message("user", "Repeat: one two three one two three one two three.")]
 WATCH_INTERVAL_S = 1.0
 # So that one slow answer of a busy engine is no death.
 MISSES_ALLOWED = 2
@@ -180,7 +182,11 @@ class Lane:
         self._server = EngineServer(self.spec, target, drafter)
         self._timer.start()
         self._server.start(self._loading)
-        self.client = connect(self.spec, self._server, target, drafter)
+        client = connect(self.spec, self._server, target, drafter)
+        self._loading(0.99, "warming up")
+        for _ in stream_steps(client.run(WARM_UP, Sampling(max_tokens=24))):
+            self._check_open()
+        self.client = client
         self._timer.stop()
 
     def _check_open(self) -> None:

@@ -9,6 +9,7 @@ import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,8 +71,21 @@ class EngineServer:
         self.token = secrets.token_urlsafe(24)
         self.url = f"http://127.0.0.1:{free_port()}"
         self.log = cache_dir() / "logs" / f"{spec.name}-{os.getpid()}.log"
-        self._command = self._build_command(target, drafter, hooks)
+        self._links = tempfile.TemporaryDirectory(prefix="lane-")
+        self._command = self._build_command(target, self._plainly_named(drafter), hooks)
         self._keeper: subprocess.Popen[bytes] | None = None
+
+    def _plainly_named(self, drafter: Path | None) -> Path | None:
+        """The drafter under a path that says nothing about its method.
+
+        vLLM (``config/speculative.py``) takes "dflash" or "eagle" anywhere in the path, our cache's
+        name too, for the method, unless the method asked for is one of those.
+        """
+        if drafter is None or self.spec.method in ("dflash", "eagle", "eagle3", "dspark"):
+            return drafter
+        link = Path(self._links.name) / "drafter"
+        link.symlink_to(drafter.resolve())
+        return link
 
     def _build_command(self, target: Path, drafter: Path | None, hooks: bool) -> list[str]:
         options: dict[str, Any] = {
@@ -200,6 +214,7 @@ class EngineServer:
         assert self._keeper.stdin is not None
         self._keeper.stdin.close()
         self._keeper.wait()
+        self._links.cleanup()
 
 
 def _forget_oldest(folder: Path) -> None:

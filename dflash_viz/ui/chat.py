@@ -117,7 +117,8 @@ class Question:
         """Yield a frame whenever something has changed, at most 20 a second."""
         text = self.messages[-1].content
         frame = Frame(run_line("live", text, contended=self.contended) + definitions_line())
-        frame.document += lanes_line([(n, self.fleet.lanes[n].spec.method) for n in self.lanes])
+        specs = [self.fleet.lanes[name].spec for name in self.lanes]
+        frame.document += lanes_line([(s.name, s.method, s.num_speculative_tokens) for s in specs])
         drawings = {name: _LaneDrawing(name, self.fleet) for name in self.lanes}
         try:
             async for _ in self._draw(frame, drawings):

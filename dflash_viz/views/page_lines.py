@@ -22,8 +22,8 @@ from dflash_viz.metrics import (
     token_course,
     unconditional_acceptance,
 )
-from dflash_viz.trace import Line, Origin, Step, Trace
-from dflash_viz.views.lane_style import LaneStyle, lane_styles
+from dflash_viz.trace import Header, Line, Origin, Step, Trace
+from dflash_viz.views.lane_style import lane_styles
 from dflash_viz.views.text_verdict import TextVerdict
 
 _encoder = msgspec.json.Encoder()
@@ -86,17 +86,13 @@ def definitions_line() -> str:
     return _line(type="definitions", figures=[asdict(figure) for figure in FIGURES], charts=charts)
 
 
-def lanes_line(lanes: Sequence[tuple[str, str]]) -> str:
-    """The lanes of the run, as (name, method) in the order of the page."""
-    styles = lane_styles(lanes)
+def lanes_line(lanes: Sequence[tuple[str, str, int]]) -> str:
+    """The lanes of the run, as (name, method, K) in the order of the page."""
+    styles = lane_styles([(name, method) for name, method, _ in lanes])
     return _line(
         type="lanes",
-        lanes=[{"name": name, "method": method, **_styled(styles[name])} for name, method in lanes],
+        lanes=[{"name": name, "method": method, "k": k, **asdict(styles[name])} for name, method, k in lanes],
     )
-
-
-def _styled(style: LaneStyle) -> dict[str, str]:
-    return asdict(style)
 
 
 def turn_line(
@@ -175,11 +171,15 @@ def recorded_document(
     lines = [
         run_line("recorded", prompt, play=True, speed=speed, note=note, contended=contended),
         definitions_line(),
-        lanes_line([(trace.header.lane, trace.header.fingerprint.method) for trace in traces]),
+        lanes_line([_lane(trace.header) for trace in traces]),
     ]
     for trace in traces:
         lines += _recorded_lines(trace)
     return "".join([*lines, extra, finish_line()])
+
+
+def _lane(header: Header) -> tuple[str, str, int]:
+    return header.lane, header.fingerprint.method, header.fingerprint.num_speculative_tokens
 
 
 def _recorded_lines(trace: Trace) -> list[str]:

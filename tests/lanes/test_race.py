@@ -61,7 +61,7 @@ async def test_float32_texts_are_identical_and_the_counts_are_vllms(fleet: Fleet
     before = {name: await counters(lane) for name, lane in fleet.lanes.items()}
     steps: dict[str, list[Step]] = {name: [] for name in fleet.lanes}
     for prompt in PROMPTS:
-        traces = (await run(race(fleet, prompt))).traces
+        traces = (await run(race(fleet, prompt, 16))).traces
         assert list(traces) == list(fleet.lanes)
         for name, trace in traces.items():
             assert trace.header.fingerprint.target.dtype == "float32"
@@ -77,7 +77,7 @@ async def test_float32_texts_are_identical_and_the_counts_are_vllms(fleet: Fleet
         gained = await counters(lane) - before[name]
         assert gained == count(steps[name]), name
         assert sum(length_histogram(steps[name])) == gained.num_drafts
-    for name in ("dflash", "eagle3", "ngram"):
+    for name in [lane for lane in fleet.lanes if lane != "none"]:
         assert (count(steps[name]).acceptance_length or 0) > 1.3, f"{name} drafts nothing useful"
 
 

@@ -114,6 +114,8 @@ def test_by_time_every_lane_has_its_own_clock_from_zero(open_page, feed, make_ra
         assert 0.4 - pace < shown[lane][1] <= 0.4 + 1e-9
     assert shown["dflash"][0] > shown["none"][0]
     assert words(page, "none") == f"running · {shown['none'][1]:.2f} s"
+    assert bar(page, "dflash") > bar(page, "none") > 0, "on the way the bars are tokens: the faster is ahead"
+    assert page.locator(".dv-race-axis").inner_text().startswith("0 tokens")
     assert page.locator(".dv-clock").inner_text() == "0.4 of 0.9 s"
 
 

@@ -1,4 +1,4 @@
-"""The app as its users meet it: its own process, a real engine, a real browser."""
+"""The app as its users meet it: its own process, real engines, a real browser."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ import psutil
 import pytest
 from playwright.sync_api import Browser, Page
 
+from dflash_viz.lanes import load_preset
 from dflash_viz.lanes.server import free_port
-from dflash_viz.trace import read_trace
+from dflash_viz.lanes.spec import PRESETS
+from dflash_viz.trace import Trace, read_trace
 from dflash_viz.weights import embedded_target_dir, resolve_model
 
 ROOT = Path(__file__).resolve().parents[2]
+LANES = tuple(lane.name for lane in load_preset("embedded-cpu").lanes)
 
 
 class App:
@@ -45,18 +48,24 @@ class App:
             assert time.monotonic() < deadline, "the app does not answer"
             time.sleep(0.2)
 
-    def traces(self) -> list[Path]:
-        """The traces of its runs, oldest first."""
-        files = (self.cache / "runs").glob("*.jsonl")
-        return sorted(files, key=lambda file: read_trace(file).header.recorded_at + str(file.stat().st_ctime))
+    def files(self) -> list[Path]:
+        """The trace files of its runs, oldest first."""
+        return sorted((self.cache / "runs").glob("*.jsonl"), key=lambda file: file.stat().st_ctime)
+
+    def last(self, lane: str = "dflash") -> Trace:
+        """The newest trace of a lane."""
+        return read_trace([file for file in self.files() if f"-{lane}-" in file.name][-1])
 
     def descendants(self) -> list[psutil.Process]:
         """Every process below the app."""
         return psutil.Process(self.process.pid).children(recursive=True)
 
-    def engine_processes(self) -> list[psutil.Process]:
-        """The processes of vLLM: server, engine core, worker."""
-        return [p for p in self.descendants() if "VLLM" in p.name() or "api_server" in " ".join(p.cmdline())]
+    def engine_processes(self, lane: str) -> list[psutil.Process]:
+        """The processes of one lane's vLLM: server, engine core, worker."""
+        keepers = [
+            p for p in psutil.Process(self.process.pid).children() if f"/{lane}-" in " ".join(p.cmdline())
+        ]
+        return [p for keeper in keepers for p in keeper.children(recursive=True)]
 
     def close(self) -> None:
         """End it as Ctrl-C would."""
@@ -73,10 +82,12 @@ def make_cache(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The app on the embedded default."""
-    app = App(make_cache(tmp_path_factory.mktemp("cache")))
+    """The app on the embedded lanes, computing in bfloat16 on every machine."""
+    preset = tmp_path_factory.mktemp("preset") / "bfloat16.yaml"
+    preset.write_text((PRESETS / "embedded-cpu.yaml").read_text().replace("dtype: auto", "dtype: bfloat16"))
+    app = App(make_cache(tmp_path_factory.mktemp("cache")), "--preset", str(preset))
     yield app
     app.close()
 

@@ -37,7 +37,7 @@ def lines_of(document: str) -> list[dict[str, Any]]:
 
 
 def test_lines_are_inert_wherever_they_land() -> None:
-    for line in (run_line("live", HOSTILE), problem_line(HOSTILE, HOSTILE), lanes_line([(HOSTILE, "x")])):
+    for line in (run_line("live", HOSTILE), problem_line(HOSTILE, HOSTILE), lanes_line([(HOSTILE, "x", 3)])):
         assert "<" not in line
         assert line.count("\n") == 1
         assert HOSTILE in str(json.loads(line))
