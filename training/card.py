@@ -80,13 +80,19 @@ read the text's own tokens: a draft counts only while it is the text.""",
 }
 
 
-def figures_text(rows: list[dict[str, Any]], log: list[dict[str, float]]) -> str:
-    """The evaluation in vLLM where there is one, and the last validation of the training."""
+MEASURED = {
+    "evaluate": "Measured in vLLM 0.32.0 on the CPU, bfloat16",
+    "reference": "Computed by the reference decoder in float32, where it agrees with vLLM step by step",
+}
+
+
+def figures_text(rows: list[dict[str, Any]], log: list[dict[str, float]], measured: str) -> str:
+    """The evaluation where there is one, and the last validation of the training."""
     text = ""
     if rows:
         text = (
-            "Measured in vLLM 0.32.0 on the CPU, bfloat16, greedy, 128 new tokens, first 40 prompts of\n"
-            "GSM8K (test), HumanEval and MT-Bench (first turn), with `python -m training.evaluate`:\n\n"
+            f"{MEASURED[measured]}, greedy, 128 new tokens, first 40 prompts of\n"
+            f"GSM8K (test), HumanEval and MT-Bench (first turn), with `python -m training.{measured}`:\n\n"
             "| set | K | requests | steps | AL, pooled | AL, mean of requests |\n|---|---|---|---|---|---|\n"
         )
         for row in rows:
@@ -103,7 +109,7 @@ def figures_text(rows: list[dict[str, Any]], log: list[dict[str, float]]) -> str
     )
 
 
-def render(title: str, summary: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def render(title: str, summary: dict[str, Any], rows: list[dict[str, Any]], measured: str) -> str:
     """The card's text; ``summary`` is the content of ``training.json``."""
     recipe = summary["recipe"]
     last = summary["log"][-1]
@@ -152,15 +158,15 @@ def render(title: str, summary: dict[str, Any], rows: list[dict[str, Any]]) -> s
             + ("" if method == "dflash" else f"--method {method} ")
             + f"--out OUT --generate-seconds {summary['generation_seconds']}{options}"
         ),
-        figures=figures_text(rows, summary["log"]),
+        figures=figures_text(rows, summary["log"], measured),
     )
 
 
-def write_card(drafter: Path, figures_file: Path | None) -> None:
-    """Write ``README.md`` beside ``training.json``, with the figures of ``training.evaluate``."""
+def write_card(drafter: Path, figures_file: Path | None, measured: str = "evaluate") -> None:
+    """Write ``README.md`` beside ``training.json``, with figures that ``measured`` wrote."""
     summary = json.loads((drafter / "training.json").read_text())
     rows = json.loads(figures_file.read_text()) if figures_file else []
-    (drafter / "README.md").write_text(render(drafter.resolve().name, summary, rows))
+    (drafter / "README.md").write_text(render(drafter.resolve().name, summary, rows, measured))
 
 
 def main() -> None:
@@ -168,8 +174,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--drafter", type=Path, required=True)
     parser.add_argument("--figures", type=Path, help="JSON file of training.evaluate")
+    parser.add_argument("--by", choices=MEASURED, default="evaluate", help="module that wrote the file")
     args = parser.parse_args()
-    write_card(args.drafter, args.figures)
+    write_card(args.drafter, args.figures, args.by)
 
 
 if __name__ == "__main__":

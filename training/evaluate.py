@@ -71,18 +71,22 @@ def markdown(row: Figures) -> str:
     )
 
 
+def save(rows: list[Figures], out: Path | None) -> None:
+    """Write the figures as JSON, if a file is given."""
+    if out:
+        out.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+
+
 def main() -> None:
     """Command line."""
     parser = evaluation_parser(__doc__)
     parser.add_argument("--dtype", default="bfloat16", help="of the engine")
-    parser.add_argument("--out", type=Path, help="JSON file for the figures")
     args = parser.parse_args()
     sets = read_sets(args.sets, args.prompts)
     print("| set | K | requests | steps | AL, pooled | AL, mean of requests |")
     print("|---|---|---|---|---|---|")
     rows = [row for k in args.k for row in evaluate(args.drafter, sets, k, args.dtype, args.new_tokens)]
-    if args.out:
-        args.out.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+    save(rows, args.out)
 
 
 if __name__ == "__main__":

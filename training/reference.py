@@ -16,7 +16,7 @@ from training.acceptance import run_lengths, walk
 from training.blocks import GROUP
 from training.conversation import SYSTEM, Segment
 from training.drafter import Drafter
-from training.evaluate import figures, markdown, mean_of_sets
+from training.evaluate import Figures, figures, markdown, mean_of_sets, save
 from training.export import load_drafter
 from training.generate import Decoder, make_plan, run_wave
 from training.sets import evaluation_parser, read_sets
@@ -76,6 +76,7 @@ def main() -> None:
         name: greedy_texts(target, tokenizer, prompts, args.new_tokens + max(args.k))
         for name, prompts in read_sets(args.sets, args.prompts).items()
     }
+    everything: list[Figures] = []
     for k in args.k:
         rows = [
             figures(
@@ -85,7 +86,10 @@ def main() -> None:
             )
             for name, pairs in texts.items()
         ]
-        print("\n".join(map(markdown, [*rows, mean_of_sets(rows)])), flush=True)
+        rows.append(mean_of_sets(rows))
+        print("\n".join(map(markdown, rows)), flush=True)
+        everything += rows
+    save(everything, args.out)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ def evaluation_parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--k", type=int, nargs="+", default=[3, 4, 5, 6, 7])
     parser.add_argument("--prompts", type=int, default=40, help="first prompts of each set")
     parser.add_argument("--new-tokens", type=int, default=128)
+    parser.add_argument("--out", type=Path, help="JSON file for the figures")
     return parser
 
 
