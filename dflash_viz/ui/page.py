@@ -195,7 +195,7 @@ class Page:
                 info="Lively, but the lanes take time from each other: no speedup is given.",
             )  # fmt: skip
             self.system = gr.Textbox(
-                label="System prompt", lines=2, elem_id="system",
+                label="System prompt", value="", lines=2, elem_id="system",
                 info="What the model is told before the chat. Empty: its own default.",
             )  # fmt: skip
             self.temperature = gr.Slider(
@@ -266,7 +266,7 @@ class Page:
         return Question(
             self.fleet,
             [name for name in self.lanes if name in values[self.chosen]],  # in the order of the page
-            to_messages(values[self.system], conversation, text),
+            to_messages(values[self.system] or "", conversation, text),
             Sampling(
                 values[self.temperature],
                 int(values[self.max_tokens]),

@@ -456,4 +456,4 @@ def test_charts_out_of_sight_wait_until_nothing_new_comes(open_page, feed, make_
     page.locator(".dv-plot[data-key=al]").scroll_into_view_if_needed()
     page.wait_for_function("view.charts.charts[0].inSight")
     page.evaluate("view.restart()")
-    page.wait_for_function(f"{PLOT.format('al')}.data[0].x.length > 3 && view.player.playing")
+    page.wait_for_function(f"({PLOT.format('al')}.data?.[0]?.x.length ?? 0) > 3 && view.player.playing")
