@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from dflash_viz.lanes import Fleet, LaneError, Race, Turn, load_preset
+from dflash_viz.lanes.spec import file_name
 from dflash_viz.trace import End, Header, Line, Message, Sampling, Step, Trace, read_trace, write_trace
 from dflash_viz.weights.resolver import ROOT
 
@@ -66,7 +67,7 @@ def main() -> None:
     finally:
         fleet.close()
     for number, (name, trace) in enumerate(traces.items(), start=1):
-        path = options.out / f"{number}-{name}.jsonl.gz"
+        path = options.out / f"{number}-{file_name(name)}.jsonl.gz"
         write_trace(trace, path)
         print(f"{path}: {len(trace.steps)} steps")
 

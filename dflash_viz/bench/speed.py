@@ -26,10 +26,10 @@ from dflash_viz.hooks.wire import ROUTE, TOP_K_ARG
 from dflash_viz.lanes import LaneSpec, load_preset
 from dflash_viz.lanes.preflight import check_pair, check_spec
 from dflash_viz.lanes.server import MODEL_NAME, EngineServer
+from dflash_viz.trace import PLAIN
 from dflash_viz.weights import resolve_model
 
 TOP_K = 5
-PLAIN = "none"
 
 
 class Tally(msgspec.Struct):

@@ -16,7 +16,7 @@ import zmq
 
 from dflash_viz.hooks.repair import repair_sampling
 from dflash_viz.hooks.v1 import HookUnsupportedError, V1Adapter
-from dflash_viz.hooks.wire import Record
+from dflash_viz.hooks.wire import Record, layer_ids
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -99,18 +99,11 @@ def _model(config: Any, backend: str | None, drafter: Any = None) -> dict[str, A
         "quantization": config.quantization,
         "vocab_size": getattr(config.hf_text_config, "vocab_size", None),
         "num_layers": getattr(config.hf_text_config, "num_hidden_layers", None),
-        "layer_ids": _layer_ids(config.hf_config),
+        "layer_ids": layer_ids(config.hf_config.to_dict()),
         "trained_block_size": getattr(config.hf_config, "block_size", None),
         "attention_backend": backend,
         "causal": all(causal) if causal is not None else None,
     }
-
-
-def _layer_ids(drafter: Any) -> list[int] | None:
-    """The target layers that a drafter reads, as its own configuration counts them."""
-    dflash = getattr(drafter, "dflash_config", None) or {}
-    eagle = getattr(drafter, "eagle_config", None) or {}
-    return dflash.get("target_layer_ids") or eagle.get("eagle_aux_hidden_state_layer_ids")
 
 
 def _backends(runner: Any) -> str | None:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 # Extra sampling argument (OpenAI field ``vllm_xargs``) by which a request asks for its top-k.
 TOP_K_ARG = "dflash_viz_top_k"
 ROUTE = "/dflash_viz"
 TOKEN_ENV = "DFLASH_VIZ_TOKEN"
+
+
+def layer_ids(drafter: Mapping[str, Any]) -> list[int] | None:
+    """The target layers that a drafter reads, as its ``config.json`` counts them; None if it does
+    not say. DFlash, EAGLE-3 and speculators' format each have their own key."""
+    parts = [drafter.get("dflash_config"), drafter.get("eagle_config"), drafter]
+    keys = ("target_layer_ids", "eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids")
+    found = [part[key] for part in parts if part for key in keys if part.get(key)]
+    return list(found[0]) if found else None
 
 
 class TopK(msgspec.Struct, array_like=True):

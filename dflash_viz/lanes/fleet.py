@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import queue
 import threading
 from collections.abc import AsyncIterator, Sequence
 
 from dflash_viz.lanes.errors import LaneError
-from dflash_viz.lanes.lane import STARTING, Lane
+from dflash_viz.lanes.lane import Lane
 from dflash_viz.lanes.spec import LaneSpec
-
-POLL_S = 0.1
 
 
 class Fleet:
@@ -67,7 +66,7 @@ class Fleet:
             if self._closed.is_set():  # it may have been closed just before it started
                 lane.close()
             with contextlib.suppress(LaneError):  # its status says why
-                lane.wait_ready()
+                lane.wait_ready(math.inf)  # a start has its own time limit
 
     @property
     def busy(self) -> bool:
@@ -81,10 +80,9 @@ class Fleet:
         if self._turns[0] is not loop:  # a script may use one event loop after another
             self._turns = (loop, asyncio.Lock())
         async with self._turns[1]:
+            # Nothing is awaited here: whoever is cancelled leaves no start suspended.
             self._free.clear()
-            held = [lane for lane in self.lanes.values() if lane.status.state in STARTING]
-            for lane in held:
-                await asyncio.to_thread(lane.pause)
+            held = [lane for lane in self.lanes.values() if lane.pause()]
             try:
                 yield
             finally:

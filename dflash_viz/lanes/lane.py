@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -26,10 +26,10 @@ from dflash_viz.lanes.detokenize import Detokenizer
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.preflight import check_pair, check_spec
 from dflash_viz.lanes.server import MODEL_NAME, EngineServer
-from dflash_viz.lanes.spec import LaneSpec
+from dflash_viz.lanes.spec import LaneSpec, file_name
 from dflash_viz.lanes.stream import stream_steps
 from dflash_viz.trace import Fingerprint, Message, ModelPrint, Sampling, Step
-from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME, ROOT, cache_dir, content_hash
+from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME, ROOT, cache_dir
 
 State = Literal["queued", "weights", "loading", "ready", "failed", "stopped"]
 STARTING: tuple[State, ...] = ("queued", "weights", "loading")
@@ -37,6 +37,8 @@ ENDED: tuple[State, ...] = ("failed", "stopped")
 # First passes compile and allocate, n-gram's first lookup for seconds: that is nobody's decode time.
 WARM_UP = [Message("user", "Repeat: one two three one two three one two three.")]
 WATCH_INTERVAL_S = 1.0
+# Long: the engine may be suspended meanwhile.
+HELLO_TIMEOUT_S = 600.0
 # So that one slow answer of a busy engine is no death.
 MISSES_ALLOWED = 2
 
@@ -111,16 +113,29 @@ class Lane:
         turns = [Message("user", messages)] if isinstance(messages, str) else messages
         return stream_steps(self.client.run(turns, sampling or Sampling(), top_k))
 
-    def pause(self) -> None:
-        """Suspend a start that is under way, so that it takes no time from what is being timed."""
-        self._going.clear()
-        if self.status.state in STARTING:
-            _signal_all(self._processes(), psutil.Process.suspend)
+    def pause(self) -> bool:
+        """Suspend a start that is under way, so that it takes no time from what is being timed.
+
+        Returns whether there is one, and so whether ``resume`` is to be called.
+        """
+        with self._lock:  # a lane that becomes ready in this moment is not suspended any more
+            starting = self.status.state in STARTING
+            if starting:
+                self._going.clear()
+                self._suspend()
+            return starting
 
     def resume(self) -> None:
         """Let a suspended start go on."""
         _signal_all(self._processes(), psutil.Process.resume)
         self._going.set()
+
+    def _suspend(self) -> None:
+        """Suspend every process of the start, those too that are born meanwhile."""
+        seen: set[psutil.Process] = set()
+        while fresh := set(self._processes()) - seen:
+            _signal_all(fresh, psutil.Process.suspend)
+            seen |= fresh
 
     @property
     def paused(self) -> bool:
@@ -128,17 +143,12 @@ class Lane:
         return not self._going.is_set() and self.status.state in STARTING
 
     def _processes(self) -> list[psutil.Process]:
-        """The processes of a start, parents first: the conversion of weights, keeper and server."""
-        preparing = self._preparing
-        pids = [preparing.pid] if preparing is not None else []
-        if self._server is not None and (keeper := self._server.keeper_pid) is not None:
-            pids.append(keeper)
-        found = []
-        for pid in pids:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process = psutil.Process(pid)
-                found += [process, *process.children(recursive=True)]
-        return found
+        """The engine's processes. Not the keeper: suspended, it could not end them after the app."""
+        keeper = self._server.keeper_pid if self._server is not None else None
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if keeper is not None:
+                return psutil.Process(keeper).children(recursive=True)
+        return []
 
     def close(self) -> None:
         """Stop the engine and wait until nothing of it runs."""
@@ -160,7 +170,7 @@ class Lane:
             previous.join()
         try:
             self._start_engine()
-            self._set("ready", "ready")
+            self._become_ready()
             self._watch()
         except LaneError as error:
             self._set("failed", str(error))
@@ -174,15 +184,23 @@ class Lane:
         if self._closing.is_set():
             self._set("stopped", "stopped")
 
+    def _become_ready(self) -> None:
+        while True:
+            self._check_open()
+            with self._lock:
+                if self._going.is_set():
+                    self._set("ready", "ready")
+                    return
+
     def _start_engine(self) -> None:
         check_spec(self.spec)
-        target = self._weights(self.spec.target)
-        drafter = self._weights(self.spec.drafter) if self.spec.drafter else None
+        target, target_hash = self._weights(self.spec.target)
+        drafter, drafter_hash = self._weights(self.spec.drafter) if self.spec.drafter else (None, None)
         check_pair(self.spec, target, drafter)
         self._server = EngineServer(self.spec, target, drafter)
         self._timer.start()
         self._server.start(self._loading)
-        client = connect(self.spec, self._server, target, drafter)
+        client = connect(self.spec, self._server, target, (target_hash, drafter_hash))
         self._loading(0.99, "warming up")
         for _ in stream_steps(client.run(WARM_UP, Sampling(max_tokens=24))):
             self._check_open()
@@ -191,7 +209,11 @@ class Lane:
 
     def _check_open(self) -> None:
         """Holds a paused start, and ends a closed one, wherever it is."""
-        self._going.wait()
+        if not self._going.is_set():
+            self._suspend()  # what was born since the pause began
+            began = time.monotonic()
+            self._going.wait()
+            self._timer.leave_out(time.monotonic() - began)
         if self._closing.is_set():
             raise LaneError("The lane was closed while it started.")
 
@@ -199,8 +221,8 @@ class Lane:
         self._check_open()
         self._set("loading", message, fraction)
 
-    def _weights(self, name: str) -> Path:
-        """Resolve a model in a process of its own: the app never loads torch."""
+    def _weights(self, name: str) -> tuple[Path, str]:
+        """Resolve a model in a process of its own, as the app never loads torch: folder and hash."""
         self._check_open()
         process = subprocess.Popen(
             [sys.executable, "-m", "dflash_viz.weights", name],
@@ -212,15 +234,20 @@ class Lane:
         self._preparing = process
         assert process.stdout is not None
         last: dict[str, Any] = {}
-        for line in process.stdout:
-            self._check_open()
-            last = json.loads(line)
-            self._set("weights", last.get("message", "preparing the weights"), last.get("progress"))
-        status = process.wait()
-        self._preparing = None
+        try:
+            for line in process.stdout:
+                self._check_open()
+                last = json.loads(line)
+                self._set("weights", last.get("message", "preparing the weights"), last.get("progress"))
+        except LaneError:
+            process.kill()
+            raise
+        finally:
+            self._preparing = None
+            status = process.wait()
         if status != 0 or "path" not in last:
             raise LaneError(last.get("error", f"The weights of {name} could not be prepared."))
-        return Path(last["path"])
+        return Path(last["path"]), last["content_hash"]
 
     def _watch(self) -> None:
         assert self._server is not None
@@ -233,7 +260,7 @@ class Lane:
                 raise LaneError(f"The engine has ended unexpectedly. {self._server.failure()}")
 
 
-def _signal_all(processes: list[psutil.Process], action: Callable[[psutil.Process], None]) -> None:
+def _signal_all(processes: Iterable[psutil.Process], action: Callable[[psutil.Process], None]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             action(process)
@@ -243,7 +270,7 @@ class StartTimer:
     """Remembers in the cache how long a lane's last start took, to say how long this one will."""
 
     def __init__(self, lane: str) -> None:
-        self._file = cache_dir() / f"start-{lane}.txt"
+        self._file = cache_dir() / f"start-{file_name(lane)}.txt"
         self._began = 0.0
         self._expected: float | None = None
 
@@ -262,38 +289,46 @@ class StartTimer:
         left = self._expected - (time.monotonic() - self._began)
         return left if left > 0 else None
 
+    def leave_out(self, seconds: float) -> None:
+        """The start stood still for so long."""
+        self._began += seconds
+
     def stop(self) -> None:
         """It is ready. Where this cannot be written down, the next start gives no estimate."""
         with contextlib.suppress(OSError):
             self._file.write_text(f"{time.monotonic() - self._began:.1f}\n")
 
 
-def connect(spec: LaneSpec, server: EngineServer, target: Path, drafter: Path | None) -> LaneClient:
+Hashes = tuple[str, str | None]
+"""Content hashes of the target and of the drafter, if there is one."""
+
+
+def connect(spec: LaneSpec, server: EngineServer, target: Path, hashes: Hashes) -> LaneClient:
     """Install the hooks in a running server and return its client.
 
     Raises ``LaneError`` when the hooks do not fit this vLLM, or the server cannot be reached.
     """
     headers = {"Authorization": f"Bearer {server.token}"}
     try:
-        answer = httpx.get(f"{server.url}{ROUTE}/hello", headers=headers, timeout=60.0)
+        answer = httpx.get(f"{server.url}{ROUTE}/hello", headers=headers, timeout=HELLO_TIMEOUT_S)
         engine = answer.raise_for_status().json()
     except (httpx.HTTPError, ValueError) as error:
         raise LaneError(f"The hooks could not be installed: {error}. {server.failure()}") from error
     if not engine.get("steps"):
         raise LaneError(f"The hooks do not fit this vLLM: {engine.get('why')}")
-    fingerprint = _fingerprint(spec, engine, target, drafter)
+    fingerprint = _fingerprint(spec, engine, target, hashes)
     return LaneClient(
         spec.name, server.url, server.token, fingerprint, Detokenizer.from_folder(target), MODEL_NAME
     )
 
 
-def _fingerprint(spec: LaneSpec, engine: dict[str, Any], target: Path, drafter: Path | None) -> Fingerprint:
+def _fingerprint(spec: LaneSpec, engine: dict[str, Any], target: Path, hashes: Hashes) -> Fingerprint:
     told = engine["drafter"] or {}
     template = target / "chat_template.jinja"
     return Fingerprint(
         method=engine["method"],
-        target=_model_print(spec.target, engine["target"], target),
-        drafter=_model_print(spec.drafter or "", told, drafter) if told else None,
+        target=_model_print(spec.target, engine["target"], hashes[0]),
+        drafter=_model_print(spec.drafter or "", told, hashes[1]) if told else None,
         num_speculative_tokens=engine["num_speculative_tokens"],
         trained_block_size=told.get("trained_block_size"),
         draft_sample_method=engine["draft_sample_method"],
@@ -309,14 +344,14 @@ def _fingerprint(spec: LaneSpec, engine: dict[str, Any], target: Path, drafter: 
     )
 
 
-def _model_print(name: str, told: dict[str, Any], folder: Path | None) -> ModelPrint:
+def _model_print(name: str, told: dict[str, Any], content_hash: str | None) -> ModelPrint:
     """Who a model is. The name is the preset's, never a path of this machine."""
     hub_id = name.count("/") == 1 and name[0] not in ".~/"
     shown = EMBEDDED_NAME if name == EMBEDDED else name if hub_id else Path(name).name
     fields = {k: v for k, v in told.items() if k in ModelPrint.__struct_fields__ and k != "name"}
     return ModelPrint(
         name=shown,
-        content_hash=content_hash(folder) if folder is not None else None,
+        content_hash=content_hash,
         **fields,
     )
 

@@ -1,6 +1,7 @@
 """What can be told of a lane before its engine starts: whether drafter and target fit each other.
 
-vLLM finds most of this too, a minute later and as a stack trace.
+vLLM finds most of this too, a minute later and as a stack trace. Where a configuration does not say
+enough, the lane is let through: refusing a good pair would be worse.
 """
 
 from __future__ import annotations
@@ -9,18 +10,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dflash_viz.hooks.wire import layer_ids
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.spec import LaneSpec
+from dflash_viz.trace import PLAIN
 
 # Methods whose drafter is a checkpoint of its own (vLLM's config/speculative.py).
 NEEDS_DRAFTER = ("dflash", "eagle", "eagle3", "medusa", "mlp_speculator", "draft_model")
 # Methods whose drafter reads the target's hidden states and shares its embedding.
 READS_TARGET = ("dflash", "eagle", "eagle3")
+MISFIT = "A drafter works only with the target it was trained for."
 
 
 def check_spec(spec: LaneSpec) -> None:
     """Raise ``LaneError`` for a lane that cannot run whatever its models are."""
-    if spec.method == "none":
+    if spec.method == PLAIN:
         return
     if spec.num_speculative_tokens < 1:
         raise LaneError(
@@ -34,51 +38,55 @@ def check_spec(spec: LaneSpec) -> None:
 def check_pair(spec: LaneSpec, target: Path, drafter: Path | None) -> None:
     """Raise ``LaneError`` when the drafter was not made for this target, or K is over its block.
 
-    ``target`` and ``drafter`` are folders with a ``config.json``.
+    ``target`` and ``drafter`` are model folders.
     """
     if drafter is None:
         return
     theirs, ours = _config(target), _config(drafter)
-    _same(spec, "vocabulary", "vocab_size", theirs, ours)
+    _vocabulary(spec, theirs, ours)
     if spec.method in READS_TARGET:
-        _same(spec, "hidden size", _hidden_key(ours), theirs, ours)
+        _hidden(spec, theirs, ours)
         _layers(spec, theirs, ours)
     _block(spec, ours)
 
 
 def _config(folder: Path) -> dict[str, Any]:
+    """A model's numbers, flat; empty where it keeps them in a form that only vLLM reads."""
+    path = folder / "config.json"
+    if not path.is_file() and (folder / "params.json").is_file():
+        return {}
     try:
-        raw = json.loads((folder / "config.json").read_text())
+        raw = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise LaneError(
-            f"{folder.name} is no model folder: its config.json cannot be read ({error})."
-        ) from None
-    # A target that also sees pictures keeps its language model's numbers apart.
-    return {**raw, **raw.get("text_config", {})}
+        raise LaneError(f"{folder.name} is no model: its config.json cannot be read ({error}).") from None
+    # Models that also see pictures, and drafters in speculators' format, keep the numbers apart.
+    inner = raw.get("text_config") or raw.get("transformer_layer_config") or {}
+    return {**inner, **raw} if "transformer_layer_config" in raw else {**raw, **inner}
 
 
-def _hidden_key(drafter: dict[str, Any]) -> str:
-    return "target_hidden_size" if "target_hidden_size" in drafter else "hidden_size"
+def _vocabulary(spec: LaneSpec, target: dict[str, Any], drafter: dict[str, Any]) -> None:
+    """A model that drafts by itself must speak the target's tokens; one that reads the target's
+    states may know fewer (a padded target), never more."""
+    wanted, found = target.get("vocab_size"), drafter.get("vocab_size")
+    if wanted is None or found is None or wanted == found:
+        return
+    own = spec.method == "draft_model" and not spec.speculative.get("use_heterogeneous_vocab")
+    if own or (spec.method in READS_TARGET and found > wanted):
+        raise LaneError(_differs(spec, "vocabulary", found, wanted))
 
 
-def _same(spec: LaneSpec, what: str, key: str, target: dict[str, Any], drafter: dict[str, Any]) -> None:
-    wanted, found = target.get(key.removeprefix("target_")), drafter.get(key)
+def _hidden(spec: LaneSpec, target: dict[str, Any], drafter: dict[str, Any]) -> None:
+    wanted = target.get("hidden_size")
+    found = drafter.get("target_hidden_size") or drafter.get("hidden_size")
     if wanted is not None and found is not None and wanted != found:
-        raise LaneError(
-            f"The drafter of lane {spec.name!r} does not fit the target: its {what} is {found:,}, the "
-            f"target's {wanted:,}. A drafter works only with the target it was trained for."
-        )
+        raise LaneError(_differs(spec, "hidden size", found, wanted))
 
 
-def layer_ids(drafter: dict[str, Any]) -> list[int]:
-    """The target layers that a drafter reads, from its configuration; empty when it does not say."""
-    for part, key in (
-        ("dflash_config", "target_layer_ids"),
-        ("eagle_config", "eagle_aux_hidden_state_layer_ids"),
-    ):
-        if ids := (drafter.get(part) or {}).get(key):
-            return list(ids)
-    return list(drafter.get("eagle_aux_hidden_state_layer_ids") or [])
+def _differs(spec: LaneSpec, what: str, found: int, wanted: int) -> str:
+    return (
+        f"The drafter of lane {spec.name!r} does not fit the target: its {what} is {found:,}, the "
+        f"target's {wanted:,}. {MISFIT}"
+    )
 
 
 def _layers(spec: LaneSpec, target: dict[str, Any], drafter: dict[str, Any]) -> None:
@@ -86,7 +94,7 @@ def _layers(spec: LaneSpec, target: dict[str, Any], drafter: dict[str, Any]) -> 
     if count is not None and ids and max(ids) > count:
         raise LaneError(
             f"The drafter of lane {spec.name!r} does not fit the target: it reads layer {max(ids)}, the "
-            f"target has {count}. A drafter works only with the target it was trained for."
+            f"target has {count}. {MISFIT}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import AsyncGenerator, Sequence
 from typing import Literal
 
@@ -152,6 +153,9 @@ class Race:
                 self._events.put_nowait((name, line))
         except LaneError as error:
             self._tell(lane, Turn("failed", str(error)))
+        except Exception as error:  # a fault of ours in one lane must not end the others
+            traceback.print_exc()
+            self._tell(lane, Turn("failed", f"The app failed: {type(error).__name__}: {error}"))
         finally:
             del self._runs[name]
         if end is not None:

@@ -20,7 +20,7 @@ import httpx
 from dflash_viz.hooks.wire import TOKEN_ENV
 from dflash_viz.lanes.dtype import resolve_dtype
 from dflash_viz.lanes.errors import LaneError
-from dflash_viz.lanes.spec import LaneSpec
+from dflash_viz.lanes.spec import LaneSpec, file_name
 from dflash_viz.weights.resolver import ROOT, cache_dir
 
 MODEL_NAME = "target"
@@ -41,6 +41,11 @@ _ADVICE = (
     (
         r"Cannot allocate memory|MemoryError|out of memory",
         "Memory ran out: close other programs, or lower max-model-len and VLLM_CPU_KVCACHE_SPACE.",
+    ),
+    (
+        r"less than desired GPU memory utilization",
+        "The GPU has no room for another engine: give each lane its share in the preset, for example "
+        "gpu-memory-utilization: 0.4 for two lanes.",
     ),
     (
         r"SafetensorError|HeaderTooLarge|InvalidHeader",
@@ -70,7 +75,7 @@ class EngineServer:
         self.spec = spec
         self.token = secrets.token_urlsafe(24)
         self.url = f"http://127.0.0.1:{free_port()}"
-        self.log = cache_dir() / "logs" / f"{spec.name}-{os.getpid()}.log"
+        self.log = cache_dir() / "logs" / f"{file_name(spec.name)}-{os.getpid()}.log"
         self._links = tempfile.TemporaryDirectory(prefix="lane-")
         self._command = self._build_command(target, self._plainly_named(drafter), hooks)
         self._keeper: subprocess.Popen[bytes] | None = None
@@ -157,7 +162,9 @@ class EngineServer:
                 if _healthy(client):
                     report(0.98, "installing the hooks")
                     return
+                asked = time.monotonic()
                 report(*self._stage())
+                deadline += time.monotonic() - asked  # it may have stood still meanwhile
                 time.sleep(0.25)
         raise LaneError(f"The engine did not answer within {START_TIMEOUT_S:.0f} s. {self.failure()}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,11 @@ class LaneSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if drafter is not None:
             config["model"] = str(drafter)
         return json.dumps(config)
+
+
+def file_name(lane: str) -> str:
+    """A lane's name as part of a file's name: users may call a lane whatever they like."""
+    return re.sub(r"[^\w.=-]+", "_", lane)[:60]
 
 
 class Preset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -29,6 +29,7 @@ from dflash_viz.metrics.lossless import (
     first_difference,
     is_near_tie,
     log_ratio,
+    plain_trace,
     recorded_best,
 )
 from dflash_viz.metrics.series import length_course, token_course
@@ -55,6 +56,7 @@ __all__ = [
     "mean_draft_s",
     "mean_of_requests",
     "mean_verify_s",
+    "plain_trace",
     "predicted_speedup",
     "race_values",
     "read_prometheus",

@@ -1,7 +1,7 @@
 """vLLM's counters of speculation, and what is computed from them or from the difference of two.
 
-The same four counts come from a trace's steps and from a server's ``/metrics``; every ratio is
-defined once, here. Definitions follow vLLM's ``v1/spec_decode/metrics.py``.
+The same four counts come from a trace's steps and from a server's ``/metrics``. Definitions follow
+vLLM's ``v1/spec_decode/metrics.py``.
 """
 
 from __future__ import annotations
@@ -47,11 +47,6 @@ class Counters:
     def acceptance_rate(self) -> float | None:
         """Accepted tokens / drafted tokens, from 0 to 1."""
         return self.num_accepted_tokens / self.num_draft_tokens if self.num_draft_tokens else None
-
-    @property
-    def per_position(self) -> tuple[float, ...]:
-        """Unconditional acceptance per position: accepted at it / drafts, from 0 to 1."""
-        return tuple(count / self.num_drafts for count in self.accepted_per_position if self.num_drafts)
 
 
 def count(steps: Sequence[Step]) -> Counters:

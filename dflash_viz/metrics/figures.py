@@ -143,7 +143,10 @@ def speedup(steps: Sequence[Step], plain: Sequence[Step]) -> float | None:
 
 
 def break_even_length(steps: Sequence[Step], plain: Sequence[Step]) -> float | None:
-    """Tokens a step must emit to be worth its time: (draft + verify) / a plain step's verify time."""
+    """Tokens a step must emit to be worth its time: (draft + verify) / a plain step's verify time.
+
+    The engine's own work is left out on both sides; it makes drafting look a little worse than it is.
+    """
     after, one = decoding(steps), mean_verify_s(plain)
     if not drafting(steps) or not one:
         return None
@@ -214,8 +217,9 @@ FIGURES = (
     ),
     Figure(
         "break_even", "break-even AL", "tokens",
-        "(draft + verify time of a step) / verify time of a plain step: a lane that emits fewer tokens "
-        "per engine step than this is slower than no speculation.",
+        "(draft + verify time of a step) / verify time of a plain step: with fewer tokens per engine step "
+        "than this a lane is slower than no speculation, as far as drafting and verifying go. The engine's "
+        "own work is left out on both sides, so close to this value the speedup decides.",
     ),
     Figure(
         "per_step", "tokens per engine step", "tokens",

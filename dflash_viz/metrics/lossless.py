@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dflash_viz.trace import TokenProb, Trace
+from dflash_viz.trace import PLAIN, TokenProb, Trace
 
 Verdict = Literal["reference", "same", "near-tie", "differs", "sampled", "unknown"]
 
 # The largest log ratio of the two tokens' probabilities that rounding explains, by the target's dtype.
+# bfloat16 has 8 bits: logits between 16 and 32 are 0.125 apart, and each of the two can be off by one.
 NEAR_TIE = {"float32": 1e-3, "bfloat16": 0.25, "float16": 0.05}
 
 
@@ -27,6 +28,20 @@ class Difference:
     at: int
     reference: int
     other: int
+
+
+def plain_trace(trace: Trace, traces: Sequence[Trace]) -> Trace | None:
+    """The one of ``traces`` that shows what the target of ``trace`` does without speculation.
+
+    None unless it is the same model in the same number format: anything else is no comparison.
+    """
+
+    def target(one: Trace) -> tuple[str | None, ...]:
+        model = one.header.fingerprint.target
+        return model.name, model.content_hash, model.dtype, model.quantization
+
+    plain = (one for one in traces if one.header.fingerprint.method == PLAIN)
+    return next((one for one in plain if target(one) == target(trace)), None)
 
 
 def first_difference(reference: Trace, other: Trace) -> Difference | None:

@@ -1,6 +1,7 @@
 """The trace: the record of one request in one lane, and the one source of everything shown."""
 
 from dflash_viz.trace.model import (
+    PLAIN,
     SCHEMA_VERSION,
     Check,
     End,
@@ -21,6 +22,7 @@ from dflash_viz.trace.reader import TraceError, decode_lines, read_trace
 from dflash_viz.trace.writer import TraceWriter, encode_line, write_trace
 
 __all__ = [
+    "PLAIN",
     "SCHEMA_VERSION",
     "Check",
     "End",

@@ -14,6 +14,9 @@ import msgspec
 
 SCHEMA_VERSION = "1.1"
 
+PLAIN = "none"
+"""The method of a lane that drafts nothing."""
+
 Last = Literal["recovered", "bonus", "plain"]
 Origin = Literal["live", "recorded"]
 

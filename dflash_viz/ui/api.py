@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Annotated, Any
 
 import gradio as gr
 import msgspec
 
 from dflash_viz.lanes import Fleet, Race, Turn
 from dflash_viz.trace import Message, Sampling
+
+
+class RunRequest(msgspec.Struct):
+    """What the endpoint takes, with its limits."""
+
+    prompt: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    lanes: list[str] | None
+    system: str | None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)]
+    top_p: Annotated[float, msgspec.Meta(gt=0, le=1)]
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)]
+    seed: int | None
+    top_k: Annotated[int, msgspec.Meta(ge=0, le=20)]
 
 
 def make_stream(fleet: Fleet) -> Callable[..., AsyncIterator[dict[str, Any]]]:
@@ -32,19 +45,28 @@ def make_stream(fleet: Fleet) -> Callable[..., AsyncIterator[dict[str, Any]]]:
         its turns (``type`` turn), each with ``lane``. ``top_k`` > 0 records that many probabilities
         per position.
         """
-        chosen = list(fleet.lanes) if lanes is None else lanes
-        if unknown := [name for name in chosen if name not in fleet.lanes]:
-            raise gr.Error(f"There is no lane {unknown[0]!r}; there are: {', '.join(fleet.lanes)}.")
-        if not prompt.strip():
-            raise gr.Error("The prompt is empty.")
-        messages = [Message("system", system)] if system.strip() else []
-        sampling = Sampling(temperature, max_tokens, seed, top_p)
-        race = Race(fleet, chosen, [*messages, Message("user", prompt)], sampling, top_k)
-        async with contextlib.aclosing(race.events()) as events:
+        given = {
+            "prompt": prompt, "lanes": lanes, "system": system, "temperature": temperature,
+            "top_p": top_p, "max_tokens": max_tokens, "seed": seed, "top_k": top_k,
+        }  # fmt: skip
+        async with contextlib.aclosing(_race(fleet, given).events()) as events:
             async for lane, event in events:
                 fields = msgspec.to_builtins(event, str_keys=True)
-                yield {"type": "turn", "lane": lane, **fields} if isinstance(event, Turn) else {
-                    "lane": lane, **fields
-                }  # fmt: skip
+                kind = {"type": "turn"} if isinstance(event, Turn) else {}
+                yield {**kind, "lane": lane, **fields}
 
     return run
+
+
+def _race(fleet: Fleet, given: dict[str, Any]) -> Race:
+    """Raises ``gr.Error`` naming the argument that is wrong."""
+    try:
+        asked = msgspec.convert(given, RunRequest, strict=False)
+    except msgspec.ValidationError as error:
+        raise gr.Error(f"The request is not valid: {error}.") from error
+    chosen = list(fleet.lanes) if asked.lanes is None else list(dict.fromkeys(asked.lanes))
+    if unknown := [name for name in chosen if name not in fleet.lanes]:
+        raise gr.Error(f"There is no lane {unknown[0]!r}; there are: {', '.join(fleet.lanes)}.")
+    messages = [Message("system", asked.system)] if asked.system else []
+    sampling = Sampling(asked.temperature, asked.max_tokens, asked.seed, asked.top_p)
+    return Race(fleet, chosen, [*messages, Message("user", asked.prompt)], sampling, asked.top_k)

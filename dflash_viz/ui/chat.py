@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import traceback
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dflash_viz.lanes import Fleet, Race, Turn
 from dflash_viz.lanes.detokenize import TextStream
-from dflash_viz.metrics import chat_values, race_values
+from dflash_viz.metrics import chat_values, plain_trace, race_values
 from dflash_viz.trace import End, Header, Line, Message, Sampling, Step, Trace
 from dflash_viz.ui.frames import batches
 from dflash_viz.ui.recorder import Recorder
-from dflash_viz.ui.verdicts import PLAIN, judge_texts
+from dflash_viz.ui.verdicts import Best, ask_target, judge_texts
+from dflash_viz.views.lane_style import LaneStyle
 from dflash_viz.views.page_lines import (
     definitions_line,
     figures_line,
@@ -44,11 +46,11 @@ class Exchange:
     verdicts: dict[str, TextVerdict]
     files: list[Path]
 
-    def document(self, number: int, earlier: Sequence[Exchange]) -> str:
+    def document(self, number: int, earlier: Sequence[Exchange], styles: Mapping[str, LaneStyle]) -> str:
         """This turn once more, played from its traces; ``earlier`` are the turns before it."""
         extra = summary_lines(self.traces, self.verdicts, earlier)
         note = f"Turn {number} of this chat, played from its traces."
-        return recorded_document(self.traces, note, extra, speed=1)
+        return recorded_document(self.traces, note, extra, speed=1, styles=styles)
 
 
 def to_messages(system: str, conversation: Sequence[Exchange], text: str) -> list[Message]:
@@ -63,22 +65,18 @@ def summary_lines(
     traces: Sequence[Trace], verdicts: dict[str, TextVerdict], earlier: Sequence[Exchange]
 ) -> str:
     """The lines about a whole run: figures that compare the lanes, the chat so far, the texts."""
-    plain = _plain(traces)
     lines = []
     for trace in traces:
         lane = trace.header.lane
         before = [t for turn in earlier for t in turn.traces if t.header.lane == lane]
         values = chat_values([*before, trace])
+        plain = plain_trace(trace, traces)
         # Lanes that ran at the same time took time from each other: their ratio means nothing.
         if plain is not None and not trace.header.contended_with:
             values |= race_values(trace.steps, plain.steps)
         lines.append(values_line(lane, values))
     lines += [text_line(lane, verdict) for lane, verdict in verdicts.items()]
     return "".join(lines)
-
-
-def _plain(traces: Sequence[Trace]) -> Trace | None:
-    return next((trace for trace in traces if trace.header.fingerprint.method == PLAIN), None)
 
 
 @dataclass
@@ -106,19 +104,24 @@ class Question:
     sampling: Sampling
     contended: bool = False
     earlier: Sequence[Exchange] = ()
+    styles: Mapping[str, LaneStyle] = field(default_factory=dict)
     _race: Race | None = None
+    _asking: asyncio.Task[Best] | None = None
 
     async def stop(self) -> None:
         """End the question; its frames then finish with what came so far."""
         if self._race is not None:
             await self._race.stop()
+        if self._asking is not None:
+            self._asking.cancel()
 
     async def frames(self) -> AsyncGenerator[Frame]:
         """Yield a frame whenever something has changed, at most 20 a second."""
         text = self.messages[-1].content
         frame = Frame(run_line("live", text, contended=self.contended) + definitions_line())
         specs = [self.fleet.lanes[name].spec for name in self.lanes]
-        frame.document += lanes_line([(s.name, s.method, s.num_speculative_tokens) for s in specs])
+        lanes = [(spec.name, spec.method, spec.num_speculative_tokens) for spec in specs]
+        frame.document += lanes_line(lanes, self.styles)
         drawings = {name: _LaneDrawing(name, self.fleet) for name in self.lanes}
         try:
             async for _ in self._draw(frame, drawings):
@@ -154,11 +157,20 @@ class Question:
             frame.failed = True
             return
         traces = [drawing.trace for drawing in drawings.values() if drawing.trace is not None]
-        verdicts = await judge_texts(self.fleet, traces)
+        verdicts = judge_texts(traces, await self._ask(traces))
         frame.document += summary_lines(traces, verdicts, self.earlier) + finish_line()
         files = [d.recorder.path for d in drawings.values() if d.recorder.saved and d.recorder.path]
         frame.answer = speaker.answer
         frame.exchange = Exchange(self.messages[-1].content, speaker.answer, traces, verdicts, files)
+
+    async def _ask(self, traces: list[Trace]) -> Best:
+        """Ask the target where texts part; nothing when the question is stopped meanwhile."""
+        self._asking = asyncio.create_task(ask_target(self.fleet, traces))
+        try:
+            await asyncio.wait([self._asking])
+        finally:
+            self._asking.cancel()  # the page has gone
+        return {} if self._asking.cancelled() else self._asking.result()
 
 
 def _speaker(drawings: Sequence[_LaneDrawing]) -> _LaneDrawing | None:
@@ -207,7 +219,8 @@ class _LaneDrawing:
         self.turn = turn
         lines = turn_line(self.lane, turn.state, turn.message, turn.progress, turn.seconds_left)
         if turn.state == "failed":
-            ended = self.fleet.lanes[self.lane].status.state != "ready"
+            died = self.trace is not None and self.trace.end is not None
+            ended = died or self.fleet.lanes[self.lane].status.state != "ready"
             lines += problem_line(turn.message, RETRY_HINT if ended else "", self.lane)
         return lines
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
@@ -33,8 +32,9 @@ from dflash_viz.weights.resolver import ROOT
 ASSETS = ROOT / "assets"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 MAX_PROMPT_CHARACTERS = 20_000
-# An engine that is used by several people at once answers them side by side, up to this many.
-MAX_RUNS = 4
+# Visitors whose question runs or waits for the machine; who waits is told so. Behind them gradio's own
+# queue begins, which shows nothing.
+MAX_RUNS = 32
 QUEUE_POLL_S = 0.02
 CHAT_EVERY_S = 0.25
 TITLE = "DFlash Viz"
@@ -243,19 +243,35 @@ class Page:
 
     async def ask(self, values: dict[Any, Any], request: gr.Request) -> AsyncGenerator[dict[Any, Any]]:
         """Answer one question; yields updates of the components until all lanes have ended."""
-        text, conversation = (values[self.box] or "").strip(), values[self.conversation]
+        text = (values[self.box] or "").strip()
         if (refusal := self._refusal(text, values[self.chosen])) is not None:
             yield {self.stage: refusal}
             return
-        question, key = self._question(text, values), str(request.session_hash)
-        self._running[key] = question
+        yield {self.box: ""}
+        answer = self._answer(text, values, str(request.session_hash))
+        async with contextlib.aclosing(answer) as updates:
+            async for update in updates:
+                yield update
+                if update.get(self.conversation) is values[self.conversation]:  # no lane has answered
+                    yield {self.box: text}
+
+    async def _answer(
+        self, text: str, values: dict[Any, Any], key: str, kept: list[Exchange] | None = None
+    ) -> AsyncGenerator[dict[Any, Any]]:
+        """Run a question behind the conversation; ``kept`` is the one to go back to when no lane
+        answers, if that is another."""
+        conversation = values[self.conversation]
+        self._running[key] = question = self._question(text, values)
         yield {
-            self.box: "", self.chatbot: _shown(conversation, text), self.send: _off(), self.stop: _on(),
+            self.chatbot: _shown(conversation, text), self.send: _off(), self.stop: _on(),
             self.again: _off(), self.files: _hidden(),
         }  # fmt: skip
         try:
-            async for update in self._follow(question, key, conversation, text):
-                yield update
+            async with contextlib.aclosing(
+                self._follow(question, key, text, kept or conversation)
+            ) as updates:
+                async for update in updates:
+                    yield update
         finally:
             if self._running.get(key) is question:
                 del self._running[key]
@@ -275,10 +291,11 @@ class Page:
             ),
             values[self.contended],
             conversation,
+            self.styles,
         )
 
     async def _follow(
-        self, question: Question, key: str, conversation: list[Exchange], text: str
+        self, question: Question, key: str, text: str, kept: list[Exchange]
     ) -> AsyncGenerator[dict[Any, Any]]:
         said = 0.0
         async with contextlib.aclosing(question.frames()) as frames:
@@ -290,20 +307,18 @@ class Page:
                 said = time.monotonic() if speak else said
                 shown: dict[Any, Any] = {self.stage: frame.document}
                 if frame.finished:
-                    shown |= self._finish(frame, conversation, text)
+                    shown |= self._finish(frame, question, kept)
                 elif speak:
-                    shown[self.chatbot] = _shown(conversation, text, frame.answer)
+                    shown[self.chatbot] = _shown(question.earlier, text, frame.answer)
                 yield shown
 
-    def _finish(self, frame: Frame, conversation: list[Exchange], text: str) -> dict[Any, Any]:
-        turns = conversation if frame.exchange is None else [*conversation, frame.exchange]
-        shown: dict[Any, Any] = {
+    def _finish(self, frame: Frame, question: Question, kept: list[Exchange]) -> dict[Any, Any]:
+        turns = kept if frame.exchange is None else [*question.earlier, frame.exchange]
+        return {
             self.chatbot: _shown(turns), self.conversation: turns, self.send: _on(), self.stop: _off(),
             self.again: _interactive(bool(turns)),
+            self.files: _files(turns[-1]) if turns else _hidden(),
         }  # fmt: skip
-        if frame.exchange is None:
-            return shown | {self.box: text}
-        return shown | {self.files: _files(frame.exchange)}
 
     def _refusal(self, text: str, chosen: list[str]) -> Any:
         """What to show instead of an answer; None when the question can be asked."""
@@ -321,14 +336,18 @@ class Page:
     async def regenerate(self, values: dict[Any, Any], request: gr.Request) -> AsyncGenerator[dict[Any, Any]]:
         """Ask the last question again. Above temperature 0 with the next seed, or the draws, and with
         them the answers, would be the same."""
-        *before, last = values[self.conversation]
-        seed = values[self.seed]
+        conversation, seed = values[self.conversation], values[self.seed]
+        if (refusal := self._refusal(conversation[-1].question, values[self.chosen])) is not None:
+            yield {self.stage: refusal}
+            return
         if values[self.temperature] > 0 and seed is not None:
             seed = int(seed) + 1
-        again = {**values, self.box: last.question, self.conversation: before, self.seed: seed}
-        async with contextlib.aclosing(self.ask(again, request)) as updates:
+        again = {**values, self.conversation: conversation[:-1], self.seed: seed}
+        yield {self.seed: seed}
+        answer = self._answer(conversation[-1].question, again, str(request.session_hash), conversation)
+        async with contextlib.aclosing(answer) as updates:
             async for update in updates:
-                yield {self.seed: seed, **update}
+                yield update
 
     async def halt(self, request: gr.Request) -> None:
         """The stop button: end this browser's question at once."""
@@ -352,7 +371,8 @@ class Page:
         if str(request.session_hash) in self._running or number >= len(conversation):
             return {self.stage: gr.skip()}
         turn = conversation[number]
-        return {self.stage: turn.document(number + 1, conversation[:number]), self.files: _files(turn)}
+        document = turn.document(number + 1, conversation[:number], self.styles)
+        return {self.stage: document, self.files: _files(turn)}
 
     async def leave(self, request: gr.Request) -> None:
         """The tab was closed: nobody waits for its answer any more."""
@@ -381,8 +401,8 @@ def _greeting(recorded: Sequence[Trace], engine: bool) -> str:
     """The document of the recorded runs that the page shows until somebody asks."""
     if not recorded:
         return ""
-    verdicts = asyncio.run(judge_texts(None, recorded))
-    return recorded_document(recorded, WELCOME_NOTE if engine else "", summary_lines(recorded, verdicts, ()))
+    summary = summary_lines(recorded, judge_texts(recorded), ())
+    return recorded_document(recorded, WELCOME_NOTE if engine else "", summary)
 
 
 def _chip(lane: Lane, style: LaneStyle) -> Chip:
@@ -407,7 +427,8 @@ def _shown(conversation: Sequence[Exchange], text: str = "", answer: str = "") -
 
 
 def _files(turn: Exchange) -> Any:
-    return gr.update(value=[str(path) for path in turn.files], visible=bool(turn.files))
+    there = [str(path) for path in turn.files if path.is_file()]  # old traces are deleted in time
+    return gr.update(value=there, visible=bool(there))
 
 
 def _on() -> Any:

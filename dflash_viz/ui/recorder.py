@@ -6,10 +6,11 @@ import secrets
 from datetime import datetime
 from pathlib import Path
 
+from dflash_viz.lanes.spec import file_name
 from dflash_viz.trace import Header, Line, TraceWriter
 from dflash_viz.weights.resolver import cache_dir
 
-KEPT_RUNS = 200
+KEPT_TRACES = 1000
 
 
 def runs_dir() -> Path:
@@ -41,7 +42,7 @@ class Recorder:
             assert isinstance(line, Header)
             stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
             # Whoever knows a name can download the file: nobody guesses a neighbour's.
-            self.path = runs_dir() / f"{stamp}-{line.lane}-{secrets.token_urlsafe(16)}.jsonl"
+            self.path = runs_dir() / f"{stamp}-{file_name(line.lane)}-{secrets.token_urlsafe(16)}.jsonl"
             self._writer = TraceWriter(self.path)
             _forget_oldest()
         return self._writer
@@ -61,5 +62,5 @@ class Recorder:
 
 
 def _forget_oldest() -> None:
-    for old in sorted(runs_dir().glob("*.jsonl"))[:-KEPT_RUNS]:
+    for old in sorted(runs_dir().glob("*.jsonl"))[:-KEPT_TRACES]:
         old.unlink(missing_ok=True)

@@ -23,12 +23,13 @@ from dflash_viz.metrics import (
     unconditional_acceptance,
 )
 from dflash_viz.trace import Header, Line, Origin, Step, Trace
-from dflash_viz.views.lane_style import lane_styles
+from dflash_viz.views.lane_style import LaneStyle, lane_styles
 from dflash_viz.views.text_verdict import TextVerdict
 
 _encoder = msgspec.json.Encoder()
 # Real time is over before one has looked: 45 steps in two seconds.
 RECORDED_SPEED = 0.25
+FIGURES_IN_A_RECORDING = 150
 _DIGITS = {"speed": 1, "rate": 0, "draft_share": 0, "steps": 0, "draft_ms": 1, "verify_ms": 1}
 
 CHARTS = (
@@ -86,9 +87,8 @@ def definitions_line() -> str:
     return _line(type="definitions", figures=[asdict(figure) for figure in FIGURES], charts=charts)
 
 
-def lanes_line(lanes: Sequence[tuple[str, str, int]]) -> str:
+def lanes_line(lanes: Sequence[tuple[str, str, int]], styles: Mapping[str, LaneStyle]) -> str:
     """The lanes of the run, as (name, method, K) in the order of the page."""
-    styles = lane_styles([(name, method) for name, method, _ in lanes])
     return _line(
         type="lanes",
         lanes=[{"name": name, "method": method, "k": k, **asdict(styles[name])} for name, method, k in lanes],
@@ -159,19 +159,25 @@ def finish_line() -> str:
 
 
 def recorded_document(
-    traces: Sequence[Trace], note: str = "", extra: str = "", speed: float = RECORDED_SPEED
+    traces: Sequence[Trace],
+    note: str = "",
+    extra: str = "",
+    speed: float = RECORDED_SPEED,
+    styles: Mapping[str, LaneStyle] | None = None,
 ) -> str:
     """Recorded runs of one prompt, one a lane, to be played by the page on the clock of their steps.
 
-    ``extra`` holds lines about the whole run: figures that compare the lanes, verdicts on the texts.
+    ``extra`` holds lines about the whole run: figures that compare the lanes, verdicts on the texts;
+    ``styles`` those of the lanes where the page has given them some already.
     """
+    lanes = [_lane(trace.header) for trace in traces]
     header = traces[0].header
     prompt = next((m.content for m in reversed(header.messages) if m.role == "user"), "")
     contended = any(trace.header.contended_with for trace in traces)
     lines = [
         run_line("recorded", prompt, play=True, speed=speed, note=note, contended=contended),
         definitions_line(),
-        lanes_line([_lane(trace.header) for trace in traces]),
+        lanes_line(lanes, styles or lane_styles([(name, method) for name, method, _ in lanes])),
     ]
     for trace in traces:
         lines += _recorded_lines(trace)
@@ -184,10 +190,14 @@ def _lane(header: Header) -> tuple[str, str, int]:
 
 def _recorded_lines(trace: Trace) -> list[str]:
     lane = trace.header.lane
-    lines = [trace_line(trace.header, lane)]
+    lines, told = [trace_line(trace.header, lane)], 0
+    # Figures look at all steps so far: after each of a thousand steps that would take seconds.
+    stride = 1 + len(trace.steps) // FIGURES_IN_A_RECORDING
     for number, step in enumerate(trace.steps, start=1):
         lines.append(trace_line(step, lane))
-        lines.append(figures_line(trace.steps[:number], lane, number - 1))
+        if number % stride == 0 or number == len(trace.steps):
+            lines.append(figures_line(trace.steps[:number], lane, told))
+            told = number
     if trace.end is not None:
         lines.append(trace_line(trace.end, lane))
     return lines

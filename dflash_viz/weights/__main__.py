@@ -1,7 +1,7 @@
 """``python -m dflash_viz.weights NAME``: prepare a model; progress as JSON lines on stdout.
 
-The last line holds ``{"path": ...}`` or ``{"error": ...}``. The app runs this as a process of its
-own, so that torch and transformers never load into the app.
+The last line holds ``{"path": ..., "content_hash": ...}`` or ``{"error": ...}``. The app runs this as
+a process of its own, so that torch and transformers never load into the app.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from dflash_viz.weights.resolver import EMBEDDED, WeightsError, resolve_model
+from dflash_viz.weights.resolver import EMBEDDED, WeightsError, content_hash, resolve_model
 
 
 def _emit(**fields: object) -> None:
@@ -23,7 +23,7 @@ def main(name: str) -> int:
     except WeightsError as error:
         _emit(error=str(error))
         return 1
-    _emit(path=str(path))
+    _emit(path=str(path), content_hash=content_hash(path))
     return 0
 
 

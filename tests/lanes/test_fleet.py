@@ -58,6 +58,47 @@ def test_a_start_pauses_while_somebody_is_timed(starting: tuple[Fleet, Lane]) ->
     assert lane.status.state in ("weights", "loading")
 
 
+def test_whoever_is_cancelled_leaves_no_start_suspended(starting: tuple[Fleet, Lane]) -> None:
+    fleet, lane = starting
+
+    async def cancel_at_once() -> None:
+        async def hold() -> None:
+            async with fleet.device():
+                await asyncio.sleep(10)
+
+        for ticks in range(4):
+            task = asyncio.create_task(hold())
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert not lane.paused
+            assert psutil.STATUS_STOPPED not in statuses(lane)
+
+    asyncio.run(cancel_at_once())
+
+
+def test_the_keeper_is_never_suspended(starting: tuple[Fleet, Lane]) -> None:
+    """It ends the engine when the app ends, even an engine that stands still."""
+    fleet, lane = starting
+    assert lane._server is not None
+    assert lane._server.keeper_pid is not None
+    keeper = psutil.Process(lane._server.keeper_pid)
+
+    async def hold() -> list[psutil.Process]:
+        async with fleet.device():
+            assert keeper.status() != psutil.STATUS_STOPPED
+            suspended = lane._processes()
+            assert lane._server is not None
+            assert lane._server._keeper is not None
+            assert lane._server._keeper.stdin is not None
+            lane._server._keeper.stdin.close()  # what the kernel does when the app is killed
+            _, alive = await asyncio.to_thread(psutil.wait_procs, [keeper, *suspended], 15)
+            return alive
+
+    assert not asyncio.run(hold())
+
+
 def test_closing_leaves_nothing_even_in_a_pause(starting: tuple[Fleet, Lane]) -> None:
     fleet, lane = starting
     processes = lane._processes()

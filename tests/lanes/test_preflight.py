@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from dflash_viz.lanes import LaneError, LaneSpec
+from dflash_viz.lanes import LaneError, LaneSpec, load_preset
 from dflash_viz.lanes.preflight import check_pair, check_spec
 from dflash_viz.weights import resolve_model
 
@@ -37,7 +38,7 @@ def test_a_fitting_pair_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"vocab_size": 999}, r"its vocabulary is 999, the target's 1,000.*trained for"),
+        ({"vocab_size": 1001}, r"its vocabulary is 1,001, the target's 1,000.*trained for"),
         ({"hidden_size": 32}, r"its hidden size is 32, the target's 64"),
         ({"dflash_config": {"target_layer_ids": [1, 9]}}, r"it reads layer 9, the target has 4"),
         ({"k": 8}, r"K = 8 is more than .* Set num_speculative_tokens to 7 or less"),
@@ -48,9 +49,33 @@ def test_misfits_are_named(tmp_path: Path, changes: dict[str, object], words: st
         check(tmp_path, **changes)  # type: ignore[arg-type]
 
 
+def test_configurations_that_say_less_are_let_through(tmp_path: Path) -> None:
+    target = folder(tmp_path / "target", {**TARGET, "text_config": None})
+    mistral = tmp_path / "mistral"
+    mistral.mkdir()
+    (mistral / "params.json").write_text("{}")
+    check_pair(spec("eagle", 3), target, mistral)
+    padded = folder(tmp_path / "padded", {**DFLASH, "vocab_size": 990})
+    check_pair(spec(), target, padded)
+    other = folder(tmp_path / "other", {"vocab_size": 990})
+    check_pair(spec("medusa", 3), target, other)
+    free = msgspec.structs.replace(spec("draft_model", 3), speculative={"use_heterogeneous_vocab": True})
+    check_pair(free, target, other)
+
+
+def test_speculators_format_is_read(tmp_path: Path) -> None:
+    target = folder(tmp_path / "target", TARGET)
+    layer = {"vocab_size": 1000, "hidden_size": 32}
+    drafter = folder(tmp_path / "drafter", {"transformer_layer_config": layer, "draft_vocab_size": 100})
+    with pytest.raises(LaneError, match="its hidden size is 32, the target's 64"):
+        check_pair(spec("eagle3", 3), target, drafter)
+
+
 def test_a_drafting_model_may_have_another_width(tmp_path: Path) -> None:
     check(tmp_path, method="draft_model", hidden_size=32)
     check_pair(spec("ngram", 5, None), tmp_path / "target", None)
+    with pytest.raises(LaneError, match="its vocabulary is 999"):
+        check(tmp_path / "other", method="draft_model", vocab_size=999)
 
 
 def test_a_lane_without_what_its_method_needs() -> None:
@@ -69,6 +94,7 @@ def test_no_configuration(tmp_path: Path) -> None:
         check_pair(spec(), target, tmp_path / "drafter")
 
 
-def test_the_shipped_drafter_fits() -> None:
-    dflash = resolve_model("assets/drafters/smollm2-135m-instruct-dflash-b8")
-    check_pair(spec(), resolve_model("embedded"), dflash)
+def test_the_shipped_drafters_fit() -> None:
+    for lane in load_preset("embedded-cpu").lanes:
+        drafter = resolve_model(lane.drafter) if lane.drafter else None
+        check_pair(lane, resolve_model(lane.target), drafter)

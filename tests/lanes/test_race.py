@@ -13,7 +13,7 @@ from dflash_viz.bench.prompts import KINDS
 from dflash_viz.lanes import Fleet, Lane, LaneSpec, Race, Turn
 from dflash_viz.metrics import count, first_difference, length_histogram, race_values
 from dflash_viz.trace import End, Header, Message, Sampling, Step, Trace
-from dflash_viz.ui.verdicts import judge_texts
+from dflash_viz.ui.verdicts import ask_target, judge_texts
 from tests.lanes.test_engine import assert_true_to_engine, counters
 
 pytestmark = pytest.mark.engine
@@ -71,7 +71,8 @@ async def test_float32_texts_are_identical_and_the_counts_are_vllms(fleet: Fleet
             assert [s.num_accepted for s in trace.steps if s.drafted] == trace.end.engine_accepted
             assert not trace.header.contended_with
             steps[name] += trace.steps
-        verdicts = await judge_texts(fleet, list(traces.values()))
+        assert await ask_target(fleet, list(traces.values())) == {}, "no text parts"
+        verdicts = judge_texts(list(traces.values()))
         assert {v.verdict for v in verdicts.values()} == {"same", "reference"}
     for name, lane in fleet.lanes.items():
         gained = await counters(lane) - before[name]
@@ -101,7 +102,8 @@ async def test_lanes_at_the_same_time_are_labelled(fleet: Fleet) -> None:
         assert trace.end is not None
         assert trace.end.check.agrees is not False
     states = [state for _, state in seen.turns]
-    assert states.index("done") > len(fleet.lanes), "they did not run at the same time"
+    assert states.count("running") == len(fleet.lanes)
+    assert "running" not in states[states.index("done") :], "they did not run at the same time"
 
 
 async def test_stop_ends_the_race_at_once(fleet: Fleet) -> None:

@@ -10,6 +10,7 @@ import pytest
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
 from dflash_viz.lanes.preflight import check_spec
 from dflash_viz.lanes.server import _flags
+from dflash_viz.lanes.spec import file_name
 
 
 def test_the_shipped_preset_is_valid() -> None:
@@ -34,6 +35,12 @@ def test_speculative_config() -> None:
 def test_flags() -> None:
     options = {"dtype": "bfloat16", "enforce-eager": True, "absent": None, "off": False, "n": 8}
     assert list(_flags(options)) == ["--dtype", "bfloat16", "--enforce-eager", "--n", "8"]
+
+
+def test_any_name_makes_a_file_name() -> None:
+    assert file_name("dflash K=5") == "dflash_K=5"
+    assert file_name("../a/b <x>") == ".._a_b_x_"
+    assert len(file_name("x" * 500)) == 60
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ def test_counters_are_vllms(trace: Trace) -> None:
     assert counters == Counters(3, 9, 6, (3, 2, 1))
     assert counters.acceptance_length == 1 + 6 / 3
     assert counters.acceptance_rate == 6 / 9
-    assert counters.per_position == (1, 2 / 3, 1 / 3)
 
 
 def test_a_window_is_the_difference_of_two_snapshots(trace: Trace) -> None:
@@ -53,7 +52,6 @@ def test_positions_count_only_the_steps_that_drafted_them() -> None:
     short = Step(1, 0.0, 0.1, 0.1, [4, 5], 0.01, [4], 1, "bonus")
     long = Step(2, 0.1, 0.2, 0.1, [4, 5, 6], 0.01, [4, 5], 2, "bonus")
     assert metrics.unconditional_acceptance([short, long]) == [1, 1]
-    assert metrics.count([short, long]).per_position == (1, 1 / 2), "vLLM divides by all drafts"
 
 
 def test_histogram(trace: Trace) -> None:

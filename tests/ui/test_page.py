@@ -252,6 +252,16 @@ def test_settings_reach_the_engine_and_regenerate_draws_anew(app: App, page: Pag
     assert two.header.messages == one.header.messages
     assert page.locator("#seed input").input_value() == "1"
     expect(page.locator("#chat .user")).to_have_count(1)
+    said = page.locator("#chat .bot").inner_text()
+    page.fill("#question textarea", "a draft")
+    set_up(page, 1024, ("none",))
+    page.click("#again")
+    expect(page.locator("#stop")).to_be_enabled(timeout=10_000)
+    page.click("#stop")
+    await_end(page)
+    expect(page.locator("#chat .user")).to_have_count(1)
+    assert page.locator("#chat .bot").count() == 1, said
+    assert page.input_value("#question textarea") == "a draft"
 
 
 def test_clear_in_mid_answer_forgets(app: App, page: Page) -> None:

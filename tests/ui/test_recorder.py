@@ -30,7 +30,7 @@ def test_records(cache: Path, trace: Trace) -> None:
 
 
 def test_old_runs_are_forgotten(cache: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "KEPT_RUNS", 3)
+    monkeypatch.setattr(recorder, "KEPT_TRACES", 3)
     (cache / "runs").mkdir()
     for i in range(5):
         (cache / "runs" / f"2000010{i}.jsonl").write_text("")

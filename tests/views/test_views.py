@@ -37,7 +37,11 @@ def lines_of(document: str) -> list[dict[str, Any]]:
 
 
 def test_lines_are_inert_wherever_they_land() -> None:
-    for line in (run_line("live", HOSTILE), problem_line(HOSTILE, HOSTILE), lanes_line([(HOSTILE, "x", 3)])):
+    for line in (
+        run_line("live", HOSTILE),
+        problem_line(HOSTILE, HOSTILE),
+        lanes_line([(HOSTILE, "x", 3)], lane_styles([(HOSTILE, "x")])),
+    ):
         assert "<" not in line
         assert line.count("\n") == 1
         assert HOSTILE in str(json.loads(line))
