@@ -39,7 +39,14 @@ _starting: list[Fleet] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_needs_fleet)
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    """Tests that watch engines start, tests that need none, tests that need them ready."""
+    if item.get_closest_marker("early") is not None:
+        return 0
+    return 2 if _needs_fleet(item) or "app" in getattr(item, "fixturenames", ()) else 1
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -26,7 +26,7 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> None:
         time.sleep(0.05)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def starting() -> Iterator[tuple[Fleet, Lane]]:
     """A fleet whose lane has processes and is far from ready."""
     fleet = Fleet([load_preset("embedded-cpu").lanes[-1]])
@@ -78,38 +78,25 @@ def test_whoever_is_cancelled_leaves_no_start_suspended(starting: tuple[Fleet, L
     asyncio.run(cancel_at_once())
 
 
-def test_the_keeper_is_never_suspended(starting: tuple[Fleet, Lane]) -> None:
-    """It ends the engine when the app ends, even an engine that stands still."""
+def test_closing_in_a_pause_leaves_nothing(starting: tuple[Fleet, Lane]) -> None:
+    """Runs last of these: the keeper, which is never suspended, ends an engine that stands still."""
     fleet, lane = starting
     assert lane._server is not None
     assert lane._server.keeper_pid is not None
-    keeper = psutil.Process(lane._server.keeper_pid)
+    keeper, processes = psutil.Process(lane._server.keeper_pid), lane._processes()
 
-    async def hold() -> list[psutil.Process]:
+    async def hold() -> None:
         async with fleet.device():
             assert keeper.status() != psutil.STATUS_STOPPED
-            suspended = lane._processes()
             assert lane._server is not None
             assert lane._server._keeper is not None
             assert lane._server._keeper.stdin is not None
             lane._server._keeper.stdin.close()  # what the kernel does when the app is killed
-            _, alive = await asyncio.to_thread(psutil.wait_procs, [keeper, *suspended], 15)
-            return alive
-
-    assert not asyncio.run(hold())
-
-
-def test_closing_leaves_nothing_even_in_a_pause(starting: tuple[Fleet, Lane]) -> None:
-    fleet, lane = starting
-    processes = lane._processes()
-
-    async def hold() -> None:
-        async with fleet.device():
+            _, alive = await asyncio.to_thread(psutil.wait_procs, [keeper, *processes], 15)
+            assert not alive
             fleet.close()
 
     asyncio.run(hold())
-    _, alive = psutil.wait_procs(processes, timeout=10)
-    assert not alive
     assert lane.status.state in ("failed", "stopped")
 
 

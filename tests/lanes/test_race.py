@@ -57,19 +57,21 @@ def race(fleet: Fleet, prompt: str, tokens: int = 24, lanes: list[str] | None = 
 
 
 async def test_float32_texts_are_identical_and_the_counts_are_vllms(fleet: Fleet) -> None:
-    """20 prompts on all lanes: the target's text everywhere, and our counts are the engine's own."""
+    """20 prompts on all lanes: the target's text everywhere, and our counts are the engine's own.
+
+    All lanes at the same time, which takes half as long: nothing here is about speed.
+    """
     before = {name: await counters(lane) for name, lane in fleet.lanes.items()}
     steps: dict[str, list[Step]] = {name: [] for name in fleet.lanes}
     for prompt in PROMPTS:
-        traces = (await run(race(fleet, prompt, 16))).traces
-        assert list(traces) == list(fleet.lanes)
+        traces = (await run(race(fleet, prompt, 16, contended=True))).traces
+        assert set(traces) == set(fleet.lanes)
         for name, trace in traces.items():
             assert trace.header.fingerprint.target.dtype == "float32"
             assert first_difference(traces["none"], trace) is None, (prompt, name)
             assert len(trace.output_token_ids) == len(traces["none"].output_token_ids)
             assert trace.end is not None
             assert [s.num_accepted for s in trace.steps if s.drafted] == trace.end.engine_accepted
-            assert not trace.header.contended_with
             steps[name] += trace.steps
         assert await ask_target(fleet, list(traces.values())) == {}, "no text parts"
         verdicts = judge_texts(list(traces.values()))
@@ -87,6 +89,7 @@ async def test_lanes_take_turns(fleet: Fleet) -> None:
     running = [(lane, state) for lane, state in seen.turns if state in ("running", "done")]
     assert running == [(name, state) for name in fleet.lanes for state in ("running", "done")]
     for name, trace in seen.traces.items():
+        assert not trace.header.contended_with
         if name != "none":
             assert_true_to_engine(fleet.lanes[name], trace)
     plain = seen.traces["none"]

@@ -15,7 +15,6 @@ from playwright.sync_api import Browser, Page
 
 from dflash_viz.lanes import load_preset
 from dflash_viz.lanes.server import free_port
-from dflash_viz.lanes.spec import PRESETS
 from dflash_viz.trace import Trace, read_trace
 from dflash_viz.weights import embedded_target_dir, resolve_model
 
@@ -84,10 +83,8 @@ def make_cache(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The app on the embedded lanes, computing in bfloat16 on every machine."""
-    preset = tmp_path_factory.mktemp("preset") / "bfloat16.yaml"
-    preset.write_text((PRESETS / "embedded-cpu.yaml").read_text().replace("dtype: auto", "dtype: bfloat16"))
-    app = App(make_cache(tmp_path_factory.mktemp("cache")), "--preset", str(preset))
+    """The app on the embedded lanes."""
+    app = App(make_cache(tmp_path_factory.mktemp("cache")))
     yield app
     app.close()
 

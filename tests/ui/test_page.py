@@ -96,6 +96,7 @@ def figures_of(trace: Trace, plain: Trace | None, chat: Sequence[Trace] = ()) ->
     return {key: format_value(key, value) for key, value in {**values, **compared}.items()}
 
 
+@pytest.mark.early
 def test_recorded_run_plays_while_the_engines_start(app: App, page: Page) -> None:
     """Runs first: the engines of the app have only just been started."""
     page.goto(app.url)
@@ -109,6 +110,7 @@ def test_recorded_run_plays_while_the_engines_start(app: App, page: Page) -> Non
     expect(number).not_to_have_text(first, timeout=10_000)
 
 
+@pytest.mark.early
 def test_a_lane_is_usable_before_the_others_are_ready(app: App, page: Page) -> None:
     page.goto(app.url)
     set_up(page)
