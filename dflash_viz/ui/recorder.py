@@ -42,7 +42,7 @@ class Recorder:
             assert isinstance(line, Header)
             stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
             # Whoever knows a name can download the file: nobody guesses a neighbour's.
-            self.path = runs_dir() / f"{stamp}-{file_name(line.lane)}-{secrets.token_urlsafe(16)}.jsonl"
+            self.path = runs_dir() / f"{file_name(line.lane)}-{stamp}-{secrets.token_urlsafe(16)}.jsonl"
             self._writer = TraceWriter(self.path)
             _forget_oldest()
         return self._writer
@@ -62,5 +62,6 @@ class Recorder:
 
 
 def _forget_oldest() -> None:
-    for old in sorted(runs_dir().glob("*.jsonl"))[:-KEPT_TRACES]:
+    traces = sorted(runs_dir().glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    for old in traces[:-KEPT_TRACES]:
         old.unlink(missing_ok=True)

@@ -53,7 +53,7 @@ class App:
 
     def last(self, lane: str = "dflash") -> Trace:
         """The newest trace of a lane."""
-        return read_trace([file for file in self.files() if f"-{lane}-" in file.name][-1])
+        return read_trace([file for file in self.files() if file.name.startswith(f"{lane}-")][-1])
 
     def descendants(self) -> list[psutil.Process]:
         """Every process below the app."""
