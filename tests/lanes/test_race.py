@@ -64,7 +64,7 @@ async def test_float32_texts_are_identical_and_the_counts_are_vllms(fleet: Fleet
     before = {name: await counters(lane) for name, lane in fleet.lanes.items()}
     steps: dict[str, list[Step]] = {name: [] for name in fleet.lanes}
     for prompt in PROMPTS:
-        traces = (await run(race(fleet, prompt, 16, contended=True))).traces
+        traces = (await run(race(fleet, prompt, 12, contended=True))).traces
         assert set(traces) == set(fleet.lanes)
         for name, trace in traces.items():
             assert trace.header.fingerprint.target.dtype == "float32"
@@ -99,7 +99,7 @@ async def test_lanes_take_turns(fleet: Fleet) -> None:
 
 
 async def test_lanes_at_the_same_time_are_labelled(fleet: Fleet) -> None:
-    seen = await run(race(fleet, "Tell me about rivers.", 40, contended=True))
+    seen = await run(race(fleet, "Tell me about rivers.", 16, contended=True))
     for name, trace in seen.traces.items():
         assert trace.header.contended_with == [other for other in fleet.lanes if other != name]
         assert trace.end is not None

@@ -17,7 +17,7 @@ PROMPTS = [
     "Tom has 12 pears and buys 5 boxes with 6 pears each. How many pears does he have?",
     "Write a Python function that returns the even numbers of a list.",
 ]
-NEW_TOKENS = 48
+NEW_TOKENS = 32
 
 
 @pytest.mark.engine
