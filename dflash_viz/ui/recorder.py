@@ -43,8 +43,8 @@ class Recorder:
             stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
             # Whoever knows a name can download the file: nobody guesses a neighbour's.
             self.path = runs_dir() / f"{file_name(line.lane)}-{stamp}-{secrets.token_urlsafe(16)}.jsonl"
-            self._writer = TraceWriter(self.path)
             _forget_oldest()
+            self._writer = TraceWriter(self.path)
         return self._writer
 
     @property
@@ -63,5 +63,5 @@ class Recorder:
 
 def _forget_oldest() -> None:
     traces = sorted(runs_dir().glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
-    for old in traces[:-KEPT_TRACES]:
+    for old in traces[: -KEPT_TRACES + 1]:  # one more is about to be written
         old.unlink(missing_ok=True)

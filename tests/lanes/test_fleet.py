@@ -47,6 +47,7 @@ def test_a_start_pauses_while_somebody_is_timed(starting: tuple[Fleet, Lane]) ->
     async def hold() -> None:
         async with fleet.device():
             assert lane.paused
+            await asyncio.sleep(0.2)  # the kernel stops a process at its next entry
             assert statuses(lane) == {psutil.STATUS_STOPPED}
             used = [process.cpu_times().user for process in lane._processes()]
             await asyncio.sleep(0.5)
@@ -73,6 +74,7 @@ def test_whoever_is_cancelled_leaves_no_start_suspended(starting: tuple[Fleet, L
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             assert not lane.paused
+            await asyncio.sleep(0.1)
             assert psutil.STATUS_STOPPED not in statuses(lane)
 
     asyncio.run(cancel_at_once())

@@ -14,6 +14,8 @@ from tokenizers.decoders import ByteLevel
 
 from training.target import Target, TargetConfig
 
+# Engines start beside these tests: two threads that wait for each other would take ten times as long.
+torch.set_num_threads(1)
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
