@@ -1,9 +1,10 @@
 """``python -m dflash_viz.bench.speed``: decode speed of every lane, and what the hooks cost.
 
 One request at a time, greedy, one engine of each lane resident. Every prompt runs on each
-configuration right after the others, in an order that rotates, so that the machine's mood falls on
-all alike: only the ratios within one run mean anything. Hooks on and off are compared within one
-server process, because two processes of the same kind can differ by more than the hooks cost.
+configuration right after the others, in an order drawn anew and each after a short warm-up, so that
+the machine's mood falls on all alike: only the ratios within one run mean anything. Hooks on and off
+are compared within one server process, because two processes of the same kind can differ by more than
+the hooks cost.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import random
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -30,6 +32,7 @@ from dflash_viz.trace import PLAIN
 from dflash_viz.weights import resolve_model
 
 TOP_K = 5
+WARM_TOKENS = 4
 
 
 class Tally(msgspec.Struct):
@@ -149,9 +152,10 @@ async def measure(
                 clients[server.url] = await stack.enter_async_context(client)
                 await ask(client, prompts[0][1], 16, 0, Tally())  # warm up
         for number, (kind, prompt) in enumerate(prompts):
-            shift = number % len(chosen)
-            for c in [*chosen[shift:], *chosen[:shift]]:
+            for c in random.Random(number).sample(chosen, len(chosen)):
                 http = clients[c.server.url]
+                # Whoever follows another engine would find its caches cold.
+                await ask(http, prompt, WARM_TOKENS, 0, Tally())
                 async with watched(http, c.hooks):
                     await ask(http, prompt, tokens, c.top_k, tallies[c.name].setdefault(kind, Tally()))
             print(f"\r  prompt {number + 1} of {len(prompts)}", end="", file=sys.stderr, flush=True)
