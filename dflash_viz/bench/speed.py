@@ -177,7 +177,8 @@ def start(spec: LaneSpec) -> EngineServer:
 def report(tallies: Tallies, chosen: Sequence[Configuration]) -> None:
     """Print one table over all prompts, and the speedup by kind of prompt."""
     totals = {name: sum(kinds.values(), Tally()) for name, kinds in tallies.items()}
-    plain, kinds = totals.get(PLAIN), list(tallies[chosen[0].name])
+    base = next((c.name for c in chosen if c.server.spec.method == PLAIN), None)
+    kinds = list(tallies[chosen[0].name])
     print(f"\n{'configuration':<26}{'K':>4}{'tokens':>8}{'tokens/s':>10}{'AL':>7}{'speedup':>9}", end="")
     print("".join(f"{kind:>8}" for kind in kinds))
     for c in chosen:
@@ -185,11 +186,11 @@ def report(tallies: Tallies, chosen: Sequence[Configuration]) -> None:
         k = c.server.spec.num_speculative_tokens or "–"
         al = f"{total.al:.2f}" if total.al else "–"
         print(f"{c.name:<26}{k:>4}{total.tokens:>8}{total.speed:>10.1f}{al:>7}", end="")
-        if plain is None:
+        if base is None:
             print()
             continue
-        print(f"{total.speed / plain.speed:>9.2f}", end="")
-        print("".join(f"{tallies[c.name][k].speed / tallies[PLAIN][k].speed:>8.2f}" for k in kinds))
+        print(f"{total.speed / totals[base].speed:>9.2f}", end="")
+        print("".join(f"{tallies[c.name][k].speed / tallies[base][k].speed:>8.2f}" for k in kinds))
     first = chosen[0].name
     for c in chosen:
         if c.hooks:
@@ -207,7 +208,7 @@ def chosen_lanes(options: argparse.Namespace) -> list[LaneSpec]:
     varied = [
         msgspec.structs.replace(spec, name=f"{spec.name} K={k}", num_speculative_tokens=k) for k in options.k
     ]
-    return [*varied, *(lane for lane in lanes if lane.name == PLAIN)]
+    return [*varied, *(lane for lane in lanes if lane.method == PLAIN)]
 
 
 def main() -> None:

@@ -60,8 +60,7 @@ def _config(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise LaneError(f"{folder.name} is no model: its config.json cannot be read ({error}).") from None
     # Models that also see pictures, and drafters in speculators' format, keep the numbers apart.
-    inner = raw.get("text_config") or raw.get("transformer_layer_config") or {}
-    return {**inner, **raw} if "transformer_layer_config" in raw else {**raw, **inner}
+    return {**raw, **(raw.get("text_config") or raw.get("transformer_layer_config") or {})}
 
 
 def _vocabulary(spec: LaneSpec, target: dict[str, Any], drafter: dict[str, Any]) -> None:

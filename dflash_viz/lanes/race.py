@@ -59,12 +59,12 @@ class Race:
         self._events: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
         self._told: dict[str, Turn] = {}
         self._runs: dict[str, LaneRun] = {}
-        self._stopped = asyncio.Event()
+        self._stopped = False
         self._driver: asyncio.Task[None] | None = None
 
     async def stop(self) -> None:
         """End the race: running lanes stop with what they have, waiting ones never start."""
-        self._stopped.set()
+        self._stopped = True
         if self._runs:
             await asyncio.gather(*(run.stop() for run in self._runs.values()))
         elif self._driver is not None:
@@ -103,7 +103,7 @@ class Race:
             self._events.put_nowait((name, turn))
 
     async def _one_by_one(self) -> None:
-        while not self._stopped.is_set() and (lane := await self._next_ready()) is not None:
+        while not self._stopped and (lane := await self._next_ready()) is not None:
             if self._fleet.busy:
                 self._tell(lane, Turn("waiting", BUSY))
             async with self._fleet.device():
@@ -146,7 +146,7 @@ class Race:
         end = None
         try:
             async for line in run:
-                if isinstance(line, Header) and self._stopped.is_set():
+                if isinstance(line, Header) and self._stopped:
                     await run.stop()  # it was pressed before vLLM knew the request
                 if isinstance(line, End):
                     end = line

@@ -21,6 +21,7 @@ from dflash_viz.hooks.wire import TOKEN_ENV
 from dflash_viz.lanes.dtype import resolve_dtype
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.spec import LaneSpec, file_name
+from dflash_viz.trace import PLAIN
 from dflash_viz.weights.resolver import ROOT, cache_dir
 
 MODEL_NAME = "target"
@@ -109,7 +110,7 @@ class EngineServer:
                 "middleware": "dflash_viz.hooks.route.TraceRoute",
                 "worker-extension-cls": "dflash_viz.hooks.probe.Probe",
                 # vLLM refuses to count where nothing is drafted.
-                "per-request-spec-decode-metrics": "detailed" if self.spec.method != "none" else None,
+                "per-request-spec-decode-metrics": "detailed" if self.spec.method != PLAIN else None,
             }
         return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *_flags(options)]
 

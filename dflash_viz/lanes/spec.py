@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from dflash_viz.lanes.errors import LaneError
+from dflash_viz.trace import PLAIN
 from dflash_viz.weights.resolver import EMBEDDED, ROOT
 
 PRESETS = ROOT / "assets" / "presets"
@@ -34,7 +35,7 @@ class LaneSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def speculative_config(self, drafter: Path | None) -> str | None:
         """The JSON for ``--speculative-config``, None for method ``none``."""
-        if self.method == "none":
+        if self.method == PLAIN:
             return None
         config: dict[str, Any] = {
             "method": self.method,

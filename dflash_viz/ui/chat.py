@@ -83,14 +83,13 @@ def summary_lines(
 class Frame:
     """What the page shows now: the stage's document, and the answer so far.
 
-    ``exchange`` is set when the question has ended with an answer; ``failed`` means that no lane
-    answered and the question belongs back into the box.
+    ``exchange`` is set when the question has ended with an answer. A finished frame without one means
+    that no lane answered and the question belongs back into the box.
     """
 
     document: str
     answer: str = ""
     finished: bool = False
-    failed: bool = False
     exchange: Exchange | None = None
 
 
@@ -102,9 +101,9 @@ class Question:
     lanes: list[str]
     messages: list[Message]
     sampling: Sampling
-    contended: bool = False
-    earlier: Sequence[Exchange] = ()
-    styles: Mapping[str, LaneStyle] = field(default_factory=dict)
+    contended: bool
+    earlier: Sequence[Exchange]
+    styles: Mapping[str, LaneStyle]
     _race: Race | None = None
     _asking: asyncio.Task[Best] | None = None
 
@@ -131,7 +130,6 @@ class Question:
             traceback.print_exc()
             message = f"The app failed: {type(error).__name__}: {error}"
             frame.document += problem_line(message, f"Ask again. {BACK_IN_BOX}")
-            frame.failed = True
         finally:
             for drawing in drawings.values():
                 drawing.recorder.close()
@@ -154,12 +152,11 @@ class Question:
         speaker = _speaker(list(drawings.values()))
         if speaker is None:
             frame.document += problem_line(_reasons(drawings), BACK_IN_BOX)
-            frame.failed = True
             return
         traces = [drawing.trace for drawing in drawings.values() if drawing.trace is not None]
         verdicts = judge_texts(traces, await self._ask(traces))
         frame.document += summary_lines(traces, verdicts, self.earlier) + finish_line()
-        files = [d.recorder.path for d in drawings.values() if d.recorder.saved and d.recorder.path]
+        files = [file for drawing in drawings.values() if (file := drawing.recorder.saved) is not None]
         frame.answer = speaker.answer
         frame.exchange = Exchange(self.messages[-1].content, speaker.answer, traces, verdicts, files)
 

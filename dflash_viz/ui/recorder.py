@@ -48,9 +48,9 @@ class Recorder:
         return self._writer
 
     @property
-    def saved(self) -> bool:
-        """Whether the whole trace is on disk so far."""
-        return self.path is not None and not self.problem
+    def saved(self) -> Path | None:
+        """The file, if all that was written so far is in it."""
+        return None if self.problem else self.path
 
     def close(self) -> None:
         """Finish the file."""

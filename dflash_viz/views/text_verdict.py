@@ -29,7 +29,7 @@ SAMPLED = TextVerdict(
 )
 
 
-def comparable(trace: Trace, reference: Trace | None) -> TextVerdict | None:
+def no_comparison(trace: Trace, reference: Trace | None) -> TextVerdict | None:
     """The verdict where there is nothing to compare, else None."""
     if reference is None or not reference.steps or not trace.steps:
         return NO_REFERENCE
@@ -38,9 +38,11 @@ def comparable(trace: Trace, reference: Trace | None) -> TextVerdict | None:
     return SAMPLED if trace.header.sampling.temperature > 0 else None
 
 
-def judge(trace: Trace, reference: Trace, best: Sequence[TokenProb] | None) -> TextVerdict:
-    """Compare two texts at temperature 0; ``best`` are the target's two most probable tokens at the
-    first difference, None when they are not known."""
+def judge(trace: Trace, reference: Trace | None, best: Sequence[TokenProb] | None) -> TextVerdict:
+    """Compare two texts; ``best`` are the target's two most probable tokens at the first difference,
+    None when they are not known."""
+    if (none := no_comparison(trace, reference)) is not None or reference is None:
+        return none or NO_REFERENCE
     difference = first_difference(reference, trace)
     if difference is None:
         return TextVerdict("same", _same(trace, reference))

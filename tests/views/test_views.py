@@ -24,7 +24,7 @@ from dflash_viz.views.page_lines import (
     trace_line,
     values_line,
 )
-from dflash_viz.views.text_verdict import NO_REFERENCE, REFERENCE, SAMPLED, comparable, judge
+from dflash_viz.views.text_verdict import NO_REFERENCE, REFERENCE, SAMPLED, judge, no_comparison
 from tests.conftest import make_header
 from tests.metrics.test_lossless import answer
 
@@ -108,12 +108,12 @@ def test_lanes_look_different_from_each_other() -> None:
 
 def test_verdicts() -> None:
     reference = answer(1, 2, 3)
-    assert comparable(reference, reference) is REFERENCE
-    assert comparable(answer(1), None) is NO_REFERENCE
-    assert comparable(answer(1), reference) is None
+    assert no_comparison(reference, reference) is REFERENCE
+    assert no_comparison(answer(1), None) is NO_REFERENCE
+    assert no_comparison(answer(1), reference) is None
     warm = answer(1, 2)
     warm.header = make_header(sampling=msgspec.structs.replace(warm.header.sampling, temperature=1.0))
-    assert comparable(warm, reference) is SAMPLED
+    assert no_comparison(warm, reference) is SAMPLED
     same = judge(answer(1, 2, 3), reference, None)
     assert (same.verdict, same.at) == ("same", None)
     assert "3 tokens" in same.message
