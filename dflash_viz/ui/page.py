@@ -1,107 +1,37 @@
-"""The page: its layout, and what happens when somebody uses it."""
+"""The page: what happens when somebody uses it."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import time
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from html import escape
-from pathlib import Path
 from typing import Any
 
-# Before gradio is imported: the page asks nothing of anybody outside.
-os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-
 import gradio as gr
-import plotly
 
 from dflash_viz.lanes import Fleet, Lane
 from dflash_viz.trace import Sampling, Trace
 from dflash_viz.ui.api import make_stream
 from dflash_viz.ui.chat import Exchange, Frame, Question, summary_lines, to_messages
-from dflash_viz.ui.recorder import runs_dir
+from dflash_viz.ui.layout import TITLE, Layout
 from dflash_viz.ui.verdicts import judge_texts
 from dflash_viz.views.engine_status import Chip, chips_html
 from dflash_viz.views.lane_style import LaneStyle, lane_styles
 from dflash_viz.views.page_lines import problem_line, recorded_document
-from dflash_viz.weights.resolver import ROOT
 
-ASSETS = ROOT / "assets"
-PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 MAX_PROMPT_CHARACTERS = 20_000
 # Visitors whose question runs or waits for the machine; who waits is told so. Behind them gradio's own
 # queue begins, which shows nothing.
 MAX_RUNS = 32
-QUEUE_POLL_S = 0.02
 CHAT_EVERY_S = 0.25
-TITLE = "DFlash Viz"
-
-# Label and question by kind; the last is the one where n-gram shines.
-EXAMPLES = (
-    (
-        "Maths: sheep",
-        "A farmer has 17 sheep and buys 3 times as many. How many sheep does he have now? "
-        "Think step by step.",
-    ),
-    (
-        "Code: palindrome",
-        "Write a Python function that checks whether a word is a palindrome, with two examples.",
-    ),
-    ("Chat: blue sky", "Explain to a ten-year-old why the sky is blue."),
-    (
-        "Copying: a list",
-        "Repeat this list three times, word for word: apples, oranges, bananas, grapes, lemons, cherries.",
-    ),
-)
-
-STAGE_SCRIPT = """
-const view = DFlashViz.mount(element.querySelector('.dv-root'));
-const show = () => view.feed(props.value || '');
-watch('value', show);
-show();
-"""
-
-INTRO = (
-    "A small **drafter** guesses the next tokens; the **target** checks them all in one pass and keeps the "
-    "longest correct beginning. The text is the target's own; drafting is there to make it faster. Each "
-    "**lane** drafts in its own way, on a real vLLM engine; every block below is one real engine step."
-)
-
-PLACEHOLDER = (
-    "Ask the target something. The default one has only 135 million parameters and is often wrong: "
-    "watch the blocks, not the facts."
-)
-
-# Gradio confines our style sheets to what lies inside its frame; these rules are about the frame.
-FRAME_STYLE = """
-.gradio-container { max-width: 1600px !important; margin: 0 auto !important; }
-@media (max-width: 800px) { .gradio-container .main.app { padding: 12px !important; } }
-"""
 
 WELCOME_NOTE = "A real run, recorded earlier. Ask something to see a live one."
 NO_ENGINE = "No engine runs here: this page shows recorded runs only."
 
 
-def page_script() -> str:
-    """The page's scripts, in the order that ``assets/page.js`` names at its top."""
-    main = (ASSETS / "page.js").read_text()
-    parts = re.findall(r"^//   (page/\w+\.js)$", main, re.MULTILINE)
-    return "\n".join([*((ASSETS / part).read_text() for part in parts), main])
-
-
-def head() -> str:
-    """What the page's head loads: plotly from its own package, then our scripts. Nothing remote."""
-    return (
-        f'<script src="gradio_api/file={PLOTLY}"></script>\n<script>{page_script()}</script>\n'
-        f"<style>{FRAME_STYLE}</style>\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    )
-
-
-class Page:
+class Page(Layout):
     """Wires the lanes to the components; holds the questions that run, by browser session."""
 
     def __init__(self, fleet: Fleet | None, recorded: Sequence[Trace]) -> None:
@@ -115,105 +45,11 @@ class Page:
         """Create the components and their events."""
         demo = gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False)
         with demo:
-            self._header()
-            with gr.Row(elem_classes="dv-columns"):
-                with gr.Column(scale=4, min_width=320, elem_classes="dv-chat"):
-                    self._chat()
-                with gr.Column(scale=7, min_width=320, elem_classes="dv-stage"):
-                    self.stage = gr.HTML(
-                        value="",
-                        html_template='<div class="dv-root"></div>',
-                        js_on_load=STAGE_SCRIPT,
-                        elem_id="stage",
-                    )
-                with gr.Column(scale=4, min_width=320, elem_classes="dv-extras"):
-                    self._settings()
-                    self.files = gr.Files(label="Traces of this run", visible=False, elem_id="files")
+            self.lay_out({name: style.title for name, style in self.styles.items()}, self._chips())
             self._events(demo)
             if self.fleet is not None:
                 gr.events.api(make_stream(self.fleet), api_name="run", concurrency_limit=MAX_RUNS)
         return demo
-
-    def _header(self) -> None:
-        with gr.Row(elem_classes="dv-header"):
-            gr.Markdown(f"# {TITLE}\n{INTRO}", elem_classes="dv-intro")
-        with gr.Row(elem_classes="dv-lanes"):
-            self.status = gr.HTML(self._chips(), elem_id="engine")
-            self.retries = [
-                gr.Button(
-                    f"Retry {self.styles[name].title}", visible=False, elem_id=f"retry-{number}",
-                    scale=0, min_width=140,
-                )
-                for number, name in enumerate(self.lanes)
-            ]  # fmt: skip
-
-    def _chat(self) -> None:
-        self.conversation = gr.State([])
-        self.chatbot = gr.Chatbot(
-            label="Chat",
-            show_label=False,
-            height=420,
-            latex_delimiters=[],
-            render_markdown=False,  # a model's answer is text, whatever it looks like
-            buttons=[],
-            feedback_options=None,
-            placeholder=PLACEHOLDER,
-            elem_id="chat",
-        )
-        self.box = gr.Textbox(
-            label="Your question",
-            placeholder="Ask something, then press Enter",
-            lines=2,
-            max_lines=6,
-            elem_id="question",
-            submit_btn=False,
-        )
-        with gr.Row(elem_classes="dv-buttons"):
-            self.send = gr.Button("Send", variant="primary", elem_id="send", min_width=70)
-            self.stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=70)
-            self.again = gr.Button("Regenerate", interactive=False, elem_id="again", min_width=70)
-            self.clear = gr.Button("Clear", elem_id="clear", min_width=70)
-        with gr.Column(elem_classes="dv-examples"):
-            gr.Examples(
-                [[text] for _, text in EXAMPLES],
-                inputs=self.box,
-                label="Examples",
-                example_labels=[label for label, _ in EXAMPLES],
-            )
-
-    def _settings(self) -> None:
-        with gr.Accordion("Settings", open=False, elem_id="settings"):
-            self.chosen = gr.CheckboxGroup(
-                [(self.styles[name].title, name) for name in self.lanes],
-                value=list(self.lanes),
-                label="Lanes",
-                info="One after another: they share this machine, and each is timed alone on it.",
-                elem_id="chosen",
-            )
-            self.contended = gr.Checkbox(
-                label="All at the same time", value=False, elem_id="contended",
-                info="Lively, but the lanes take time from each other: no speedup is given.",
-            )  # fmt: skip
-            self.system = gr.Textbox(
-                label="System prompt", value="", lines=2, elem_id="system",
-                info="What the model is told before the chat. Empty: its own default.",
-            )  # fmt: skip
-            self.temperature = gr.Slider(
-                0.0, 1.5, value=0.0, step=0.1, label="Temperature", elem_id="temperature",
-                info="0: always the target's most probable token. Above: a draw, so texts differ.",
-            )  # fmt: skip
-            self.top_p = gr.Slider(
-                0.05, 1.0, value=1.0, step=0.05, label="Top-p",
-                info="Draws only from the most probable tokens that make up this share. 1: from all.",
-            )  # fmt: skip
-            self.max_tokens = gr.Slider(
-                1, 1024, value=256, step=1, label="Max tokens", elem_id="max-tokens",
-                info="The answer ends after this many tokens.",
-            )  # fmt: skip
-            self.seed = gr.Number(
-                value=0, minimum=0, maximum=2**31 - 1, precision=0, label="Seed", elem_id="seed",
-                info="Above temperature 0 the same seed gives the same draws in the same lane.",
-            )  # fmt: skip
 
     def _events(self, demo: gr.Blocks) -> None:
         quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
@@ -450,31 +286,3 @@ def _hidden() -> Any:
 def create_app(fleet: Fleet | None, recorded: Sequence[Trace]) -> gr.Blocks:
     """Build the app around a fleet (None: no engine) and the recorded runs it greets with."""
     return Page(fleet, recorded).build()
-
-
-def launch(demo: gr.Blocks, host: str, port: int, block: bool = True) -> str:
-    """Serve the app; returns its address. Raises ``OSError`` when the port is taken."""
-    gr.set_static_paths([PLOTLY])
-    demo.queue(default_concurrency_limit=MAX_RUNS)
-    # An idle queue looks for work every millisecond, which costs the engine 4 to 10 % of a core.
-    # There is no public setting; a test notices when the attribute goes.
-    demo._queue.sleep_when_free = QUEUE_POLL_S
-    _, url, _ = demo.launch(
-        server_name=host,
-        server_port=port,
-        prevent_thread_lock=not block,
-        quiet=True,
-        share=False,
-        ssr_mode=False,
-        enable_monitoring=False,
-        run_history=False,
-        max_file_size="50mb",
-        allowed_paths=[str(runs_dir())],
-        head=head(),
-        css_paths=[ASSETS / "page.css", ASSETS / "app.css"],
-        theme=gr.themes.Default(
-            font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"], primary_hue="blue"
-        ),
-        footer_links=["api", "settings"],
-    )
-    return url

@@ -7,7 +7,8 @@ import asyncio
 import gradio as gr
 
 from dflash_viz.lanes import Fleet, load_preset
-from dflash_viz.ui.page import PLOTLY, create_app, head, page_script
+from dflash_viz.ui.page import create_app
+from dflash_viz.ui.serve import PLOTLY, head, page_script
 
 
 def test_the_queues_polling_interval_can_be_set() -> None:
