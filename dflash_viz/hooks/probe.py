@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import torch
 import zmq
+from vllm.v1.sample import rejection_sampler
 
 from dflash_viz.hooks.repair import repair_sampling
 from dflash_viz.hooks.v1 import HookUnsupportedError, V1Adapter
@@ -53,8 +54,6 @@ class Probe:
     def dflash_viz_repairs(self, runner: Any) -> list[str]:
         """Repair a CPU build's sampling, once: it stays when the hooks come off."""
         if runner.device.type == "cpu" and not hasattr(self, "_dflash_viz_repairs"):
-            from vllm.v1.sample import rejection_sampler
-
             self._dflash_viz_repairs = repair_sampling(rejection_sampler, runner.device)
         return getattr(self, "_dflash_viz_repairs", [])
 
@@ -78,6 +77,8 @@ def describe(runner: Any) -> dict[str, Any]:
         "method": speculative.method if speculative else "none",
         "num_speculative_tokens": speculative.num_speculative_tokens if speculative else 0,
         "draft_sample_method": getattr(speculative, "draft_sample_method", None),
+        "prompt_lookup_min": getattr(speculative, "prompt_lookup_min", None),
+        "prompt_lookup_max": getattr(speculative, "prompt_lookup_max", None),
         "eager": bool(config.model_config.enforce_eager),
         "graph_mode": str(config.compilation_config.cudagraph_mode),
         "async_scheduling": bool(config.scheduler_config.async_scheduling),

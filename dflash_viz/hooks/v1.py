@@ -10,17 +10,20 @@ The hooks only read, and a failing hook never stops the engine.
 from __future__ import annotations
 
 import inspect
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from vllm.v1.sample import rejection_sampler
 
-from dflash_viz.hooks.wire import TOP_K_ARG, EngineStep, Fault, Record, Row, TopK
+from dflash_viz.hooks.wire import TOP_K_ARG, Draw, EngineStep, Fault, Record, Row, TopK
 
 MAX_TOP_K = 20
 
 Emit = Callable[[Record], None]
+_ABSENT = object()
 
 
 class HookUnsupportedError(RuntimeError):
@@ -28,8 +31,8 @@ class HookUnsupportedError(RuntimeError):
 
 
 class V1Adapter:
-    """Wraps methods of one runner instance, and its drafter's ``compute_logits``; ``remove`` takes
-    every wrapper off again."""
+    """Wraps methods of one runner instance, its drafter's ``compute_logits`` and the functions that
+    draw in vLLM's rejection sampler; ``remove`` takes every wrapper off again."""
 
     runner_version = "V1"
 
@@ -44,7 +47,11 @@ class V1Adapter:
         # [requests * K, vocabulary], or K of them [requests, vocabulary] for a chain.
         self._draft_logits: list[torch.Tensor] = []
         self._draft_rows: dict[str, int] = {}
-        self._wrapped: list[tuple[Any, str]] = []
+        # Of the running verification, [drafted tokens of the batch] each: p and q of every drafted
+        # token, and the uniform numbers they are held against.
+        self._odds: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._uniform: torch.Tensor | None = None
+        self._wrapped: list[tuple[Any, str, Any]] = []
 
     @staticmethod
     def check(runner: Any) -> None:
@@ -73,18 +80,24 @@ class V1Adapter:
             model = getattr(self.runner.drafter, "model", None)
             if hasattr(model, "compute_logits"):
                 self._wrap(model, "compute_logits", self._around_draft_logits)
+        if all(hasattr(rejection_sampler, name) for name in ("rejection_sample", "generate_uniform_probs")):
+            self._wrap(rejection_sampler, "rejection_sample", self._around_rejection)
+            self._wrap(rejection_sampler, "generate_uniform_probs", self._around_uniform)
 
     def remove(self) -> None:
-        """Take the wrappers off: the instance attributes vanish, the class's methods show again."""
+        """Take the wrappers off: what stood there before stands there again, or the class's method."""
         while self._wrapped:
-            owner, name = self._wrapped.pop()
-            owner.__dict__.pop(name, None)
+            owner, name, before = self._wrapped.pop()
+            if before is _ABSENT:
+                owner.__dict__.pop(name, None)
+            else:
+                owner.__dict__[name] = before
 
     def _wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
         original = getattr(owner, name)
         # Through __dict__: torch modules refuse nothing there, and removal is one pop.
+        self._wrapped.append((owner, name, owner.__dict__.get(name, _ABSENT)))
         owner.__dict__[name] = lambda *args, **kwargs: around(original, *args, **kwargs)
-        self._wrapped.append((owner, name))
 
     def _around_execute(self, original: Any, scheduler_output: Any, *args: Any, **kw: Any) -> Any:
         self._verify_start = time.monotonic()
@@ -95,6 +108,7 @@ class V1Adapter:
     def _around_sample(self, original: Any, logits: Any, spec_decode_metadata: Any) -> Any:
         # The sampler may divide the logits by the temperature in place, so top-k is read before.
         tops = self._guarded(self._target_tops, logits, spec_decode_metadata) or {}
+        self._odds = self._uniform = None
         output = original(logits, spec_decode_metadata)
         self._guarded(self._record, output.sampled_token_ids, spec_decode_metadata, tops)
         # A proposal belongs to one verification. Where none follows (near the end of the context
@@ -117,6 +131,27 @@ class V1Adapter:
             self._draft_logits.append(logits.clone())
         return logits
 
+    def _around_rejection(self, original: Any, *args: Any, **kw: Any) -> Any:
+        if self._guarded(self._anyone_asks):
+            given = inspect.signature(original).bind(*args, **kw).arguments
+            self._guarded(self._note_odds, given)
+        return original(*args, **kw)
+
+    def _note_odds(self, given: dict[str, Any]) -> None:
+        """From the arguments of vLLM's ``rejection_sample``, where any request's tokens are drawn."""
+        if given["sampling_metadata"].all_greedy:
+            return
+        # -1 marks a padded draft, which is rejected whatever its odds.
+        index = given["draft_token_ids"].long().clamp(min=0).unsqueeze(1)
+        target_logits, draft_probs = given["target_logits"], given["draft_probs"]
+        p = target_logits.softmax(dim=-1, dtype=torch.float32).gather(1, index).squeeze(1)
+        q = torch.ones_like(p) if draft_probs is None else draft_probs.gather(1, index).squeeze(1)
+        self._odds = (p, q)
+
+    def _around_uniform(self, original: Any, *args: Any, **kw: Any) -> Any:
+        self._uniform = original(*args, **kw)
+        return self._uniform
+
     def _anyone_asks(self) -> bool:
         return any(self._top_k(request_id) for request_id in self.runner.input_batch.req_ids)
 
@@ -137,12 +172,17 @@ class V1Adapter:
         batch = self.runner.input_batch
         discarded = self.runner.discard_request_mask.np
         blocks = _split_drafts(metadata, batch.num_reqs)
+        draws = self._draws(blocks)
         rows = []
         for i, ids in enumerate(sampled_ids):
             if discarded[i]:  # a chunk of a long prompt: nothing was emitted
                 continue
             emitted = [t for t in ids if 0 <= t < batch.vocab_size]
-            rows.append(self._row(batch.req_ids[i], blocks[i], emitted, *tops.get(i, (None, None))))
+            row = self._row(batch.req_ids[i], blocks[i], emitted)
+            if i in tops:
+                row.target_top, row.drafter_top = tops[i]
+                row.draws = draws[i] if self._is_drawn(row.request_id) else []
+            rows.append(row)
         if rows:
             start, stop = self._draft if any(blocks) else (0.0, 0.0)
             self._emit(
@@ -157,12 +197,23 @@ class V1Adapter:
                 )
             )
 
-    def _row(
-        self, request_id: str, block: list[int], emitted: list[int], target: TopK | None, drafter: TopK | None
-    ) -> Row:
+    def _row(self, request_id: str, block: list[int], emitted: list[int]) -> Row:
         index = self._indices.get(request_id, 0)
         self._indices[request_id] = index + 1
-        return Row(request_id, index, emitted, block, index == 0, target, drafter)
+        return Row(request_id, index, emitted, block, index == 0)
+
+    def _draws(self, blocks: list[list[int]]) -> list[list[Draw]]:
+        """Per request of the batch, what decided about its drafted tokens; empty where nothing did."""
+        if self._odds is None or self._uniform is None:
+            return [[] for _ in blocks]
+        columns = [column.tolist() for column in (*self._odds, self._uniform)]
+        flat = [Draw(p, q, u) for p, q, u in zip(*columns, strict=True)]
+        ends = list(itertools.accumulate(map(len, blocks)))
+        return [flat[end - len(block) : end] for block, end in zip(blocks, ends, strict=True)]
+
+    def _is_drawn(self, request_id: str) -> bool:
+        """Whether a request's tokens are drawn; in a mixed batch the others are not."""
+        return bool(self.runner.requests[request_id].sampling_params.temperature > 0)
 
     def _top_k(self, request_id: str) -> int:
         """How many tokens per position a request asks for; any client can send anything here."""
@@ -182,18 +233,18 @@ class V1Adapter:
             if k := wanted[i]:
                 # Rows of one request lie together: its drafted positions, then the bonus position.
                 target = _top(logits[first : first + len(block) + 1], k, block)
-                tops[i] = (target, self._drafter_top(batch.req_ids[i], len(block), k))
+                tops[i] = (target, self._drafter_top(batch.req_ids[i], block, k))
             first += len(block) + 1
         return tops
 
-    def _drafter_top(self, request_id: str, num_drafted: int, k: int) -> TopK | None:
+    def _drafter_top(self, request_id: str, drafted: list[int], k: int) -> TopK | None:
         row = self._draft_rows.get(request_id)
-        if not self._draft_logits or row is None or not num_drafted:
+        if not self._draft_logits or row is None or not drafted:
             return None
         calls, requests = torch.stack(self._draft_logits), len(self._draft_rows)
         # [calls, rows, vocabulary] -> [requests, K, vocabulary]; one of calls and K / requests is 1.
         blocks = calls.view(len(calls), requests, -1, calls.shape[-1]).transpose(0, 1).flatten(1, 2)
-        return _top(blocks[row, :num_drafted], k)
+        return _top(blocks[row, : len(drafted)], k, drafted)
 
 
 def _split_drafts(metadata: Any, num_reqs: int) -> list[list[int]]:
@@ -207,9 +258,9 @@ def _split_drafts(metadata: Any, num_reqs: int) -> list[list[int]]:
     return blocks
 
 
-def _top(logits: torch.Tensor, k: int, drafted: list[int] | None = None) -> TopK:
+def _top(logits: torch.Tensor, k: int, drafted: list[int]) -> TopK:
     """Top-k of softmax(logits), logits [positions, vocabulary]; temperature 1, before top-p."""
     probabilities = torch.softmax(logits.float(), dim=-1)
     values, ids = probabilities.topk(k, dim=-1)
-    own = [float(probabilities[i, t]) for i, t in enumerate(drafted or [])]
+    own = [float(probabilities[i, t]) for i, t in enumerate(drafted)]
     return TopK(ids.tolist(), values.tolist(), own)

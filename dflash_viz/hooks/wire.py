@@ -23,12 +23,22 @@ def layer_ids(drafter: Mapping[str, Any]) -> list[int] | None:
 
 
 class TopK(msgspec.Struct, array_like=True):
-    """Probabilities at the positions of one block: ids and p are [positions][k]; ``p_drafted`` is
-    the target's probability of each drafted token (empty for the drafter's own lists)."""
+    """One model's probabilities at the positions of one block: ids and p are [positions][k];
+    ``p_drafted`` is its probability of each drafted token."""
 
     ids: list[list[int]]
     p: list[list[float]]
     p_drafted: list[float] = []
+
+
+class Draw(msgspec.Struct, array_like=True):
+    """What decided about one drafted token: the target's probability ``p`` of it after temperature
+    and top-p, the probability ``q`` with which it was drafted, the uniform number ``u``. It is
+    accepted when u <= min(1, p / q) (``v1/sample/rejection_sampler.py``)."""
+
+    p: float
+    q: float
+    u: float
 
 
 class Row(msgspec.Struct, omit_defaults=True):
@@ -36,7 +46,8 @@ class Row(msgspec.Struct, omit_defaults=True):
 
     ``index`` counts the request's own records from 0, so that a lost one is noticed. ``sampled`` is
     what the rejection sampler returned: the accepted prefix and the target's own token, before any
-    stop condition; ``drafted`` what it verified.
+    stop condition; ``drafted`` what it verified. ``draws`` has an entry per drafted token above
+    temperature 0, when the request asks for probabilities.
     """
 
     request_id: str
@@ -46,6 +57,7 @@ class Row(msgspec.Struct, omit_defaults=True):
     prefill: bool = False
     target_top: TopK | None = None
     drafter_top: TopK | None = None
+    draws: list[Draw] = []
 
 
 class EngineStep(msgspec.Struct, omit_defaults=True, tag="step"):

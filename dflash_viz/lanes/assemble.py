@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import zip_longest
 
 import msgspec
 
 from dflash_viz.hooks.wire import EngineStep, Row, TopK
-from dflash_viz.trace import Check, Last, Position, Step, TokenProb
+from dflash_viz.trace import Check, Draw, Last, Position, Step, TokenProb
 
 TokenTexts = Callable[[set[int]], dict[int, str]]
 
@@ -158,16 +159,12 @@ def _last(row: Row, emitted: list[int]) -> Last | None:
 def _positions(row: Row) -> list[Position]:
     if row.target_top is None:
         return []
-    target, drafter = _pairs(row.target_top), _pairs(row.drafter_top)
-    own = row.target_top.p_drafted
-    return [
-        Position(
-            target=top,
-            drafter=drafter[i] if i < len(drafter) else [],
-            p_target_drafted=own[i] if i < len(own) else None,
-        )
-        for i, top in enumerate(target)
-    ]
+    drafter = _pairs(row.drafter_top)
+    theirs = row.drafter_top.p_drafted if row.drafter_top is not None else []
+    draws = [Draw(draw.p, draw.q, draw.u) for draw in row.draws]
+    # The last position was not drafted, and a lookup has no probabilities.
+    columns = zip_longest(_pairs(row.target_top), drafter, row.target_top.p_drafted, theirs, draws)
+    return [Position(top, top_drafter or [], p, q, draw) for top, top_drafter, p, q, draw in columns]
 
 
 def _pairs(top: TopK | None) -> list[list[TokenProb]]:

@@ -332,6 +332,8 @@ def _fingerprint(spec: LaneSpec, engine: dict[str, Any], target: Path, hashes: H
         num_speculative_tokens=engine["num_speculative_tokens"],
         trained_block_size=told.get("trained_block_size"),
         draft_sample_method=engine["draft_sample_method"],
+        prompt_lookup_min=engine["prompt_lookup_min"],
+        prompt_lookup_max=engine["prompt_lookup_max"],
         model_runner=engine["model_runner"],
         eager=engine["eager"],
         graph_mode=engine["graph_mode"],

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 PLAIN = "none"
 """The method of a lane that drafts nothing."""
@@ -53,7 +53,8 @@ class ModelPrint(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything about the engine that can change a figure; ``repairs`` names what the hooks mended
-    in it (see ``dflash_viz.hooks.repair``)."""
+    in it (see ``dflash_viz.hooks.repair``). ``prompt_lookup_min`` and ``prompt_lookup_max``: how many
+    tokens before the block n-gram looks up."""
 
     method: str
     target: ModelPrint
@@ -61,6 +62,8 @@ class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True):
     num_speculative_tokens: int = 0
     trained_block_size: int | None = None
     draft_sample_method: str | None = None
+    prompt_lookup_min: int | None = None
+    prompt_lookup_max: int | None = None
     model_runner: str | None = None
     eager: bool | None = None
     graph_mode: str | None = None
@@ -99,16 +102,32 @@ class TokenProb(msgspec.Struct, frozen=True, array_like=True):
     p: float
 
 
+class Draw(msgspec.Struct, frozen=True, array_like=True):
+    """What decided about one drafted token above temperature 0: accepted when u <= min(1, p / q).
+
+    ``p`` is the target's probability of it after temperature and top-p, ``q`` the probability with
+    which it was drafted (1 where the drafter proposes its best token without a draw), ``u`` the
+    uniform number drawn.
+    """
+
+    p: float
+    q: float
+    u: float
+
+
 class Position(msgspec.Struct, frozen=True, omit_defaults=True):
     """What drafter and target believed at one drafted position (temperature 1, before top-p).
 
-    ``drafter`` and ``target`` are the k most probable tokens, best first. The last position of a
-    block has no drafter list: there the target alone spoke.
+    ``drafter`` and ``target`` are the k most probable tokens, best first; ``p_drafter_drafted`` and
+    ``p_target_drafted`` their probabilities of the drafted token. The last position of a block has
+    no drafter list: there the target alone spoke. ``draw`` is there where a draw decided.
     """
 
     target: list[TokenProb] = []
     drafter: list[TokenProb] = []
     p_target_drafted: float | None = None
+    p_drafter_drafted: float | None = None
+    draw: Draw | None = None
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, tag="step", tag_field="type"):
