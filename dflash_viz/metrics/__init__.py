@@ -1,6 +1,15 @@
 """Figures: pure functions of a trace's steps, each with the definition that is shown beside it."""
 
+from dflash_viz.metrics.calibration import (
+    CALIBRATION_FIGURES,
+    Bin,
+    Calibration,
+    calibrate,
+    drafter_probability,
+)
 from dflash_viz.metrics.counters import Counters, count, read_prometheus
+from dflash_viz.metrics.diagnosis import RULES, Rule, diagnose
+from dflash_viz.metrics.diff import DiffError, FieldDifference, Side, Span, TraceDiff, diff, field_differences
 from dflash_viz.metrics.figures import (
     FIGURES,
     Figure,
@@ -23,6 +32,7 @@ from dflash_viz.metrics.figures import (
     unconditional_acceptance,
     windowed,
 )
+from dflash_viz.metrics.lookup import CopyFinder
 from dflash_viz.metrics.lossless import (
     Difference,
     Verdict,
@@ -32,21 +42,47 @@ from dflash_viz.metrics.lossless import (
     plain_trace,
     recorded_best,
 )
-from dflash_viz.metrics.series import length_course, token_course
+from dflash_viz.metrics.pool import MixedTracesError
+from dflash_viz.metrics.rules.case import Finding
+from dflash_viz.metrics.series import bin_size, length_course, token_course
+from dflash_viz.metrics.tally import Tally
+from dflash_viz.metrics.what_if import Smaller, WhatIf, what_if
 
 __all__ = [
+    "CALIBRATION_FIGURES",
     "FIGURES",
+    "RULES",
+    "Bin",
+    "Calibration",
+    "CopyFinder",
     "Counters",
+    "DiffError",
     "Difference",
+    "FieldDifference",
     "Figure",
+    "Finding",
+    "MixedTracesError",
+    "Rule",
+    "Side",
+    "Smaller",
+    "Span",
     "Split",
+    "Tally",
+    "TraceDiff",
     "Verdict",
+    "WhatIf",
+    "bin_size",
     "break_even_length",
+    "calibrate",
     "chat_values",
     "conditional_acceptance",
     "count",
     "decode_tokens_per_second",
+    "diagnose",
+    "diff",
     "draft_share",
+    "drafter_probability",
+    "field_differences",
     "first_difference",
     "is_near_tie",
     "lane_values",
@@ -66,5 +102,6 @@ __all__ = [
     "token_course",
     "tokens_per_engine_step",
     "unconditional_acceptance",
+    "what_if",
     "windowed",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from dflash_viz.trace import Step
 
@@ -28,14 +29,19 @@ class Counters:
     num_accepted_tokens: int = 0
     accepted_per_position: tuple[int, ...] = ()
 
+    def __add__(self, other: Counters) -> Counters:
+        return self._combined(other, 1)
+
     def __sub__(self, earlier: Counters) -> Counters:
-        padded = earlier.accepted_per_position + (0,) * len(self.accepted_per_position)
-        per_position = zip(self.accepted_per_position, padded, strict=False)
+        return self._combined(earlier, -1)
+
+    def _combined(self, other: Counters, sign: int) -> Counters:
+        per_position = zip_longest(self.accepted_per_position, other.accepted_per_position, fillvalue=0)
         return Counters(
-            self.num_drafts - earlier.num_drafts,
-            self.num_draft_tokens - earlier.num_draft_tokens,
-            self.num_accepted_tokens - earlier.num_accepted_tokens,
-            tuple(now - then for now, then in per_position),
+            self.num_drafts + sign * other.num_drafts,
+            self.num_draft_tokens + sign * other.num_draft_tokens,
+            self.num_accepted_tokens + sign * other.num_accepted_tokens,
+            tuple(ours + sign * theirs for ours, theirs in per_position),
         )
 
     @property
@@ -49,15 +55,25 @@ class Counters:
         return self.num_accepted_tokens / self.num_draft_tokens if self.num_draft_tokens else None
 
 
+def drafting(steps: Sequence[Step]) -> list[Step]:
+    """The steps that verified a draft."""
+    return [step for step in steps if step.drafted]
+
+
+def decoding(steps: Sequence[Step]) -> list[Step]:
+    """The steps after prefill."""
+    return [step for step in steps if not step.prefill]
+
+
 def count(steps: Sequence[Step]) -> Counters:
     """The counters after these steps, as vLLM counts: steps without a draft are not drafts."""
-    drafting = [step for step in steps if step.drafted]
-    longest = max((step.num_drafted for step in drafting), default=0)
+    drafts = drafting(steps)
+    longest = max((step.num_drafted for step in drafts), default=0)
     return Counters(
-        len(drafting),
-        sum(step.num_drafted for step in drafting),
-        sum(step.num_accepted for step in drafting),
-        tuple(sum(step.num_accepted > i for step in drafting) for i in range(longest)),
+        len(drafts),
+        sum(step.num_drafted for step in drafts),
+        sum(step.num_accepted for step in drafts),
+        tuple(sum(step.num_accepted > i for step in drafts) for i in range(longest)),
     )
 
 

@@ -1,8 +1,8 @@
-"""The figures of one lane. Steps are a trace's steps in order, prefill included.
+"""The figures of one lane, from its steps or from their tally.
 
 A figure that cannot be computed yet is None. Definitions follow vLLM's
 (``v1/spec_decode/metrics.py``) where vLLM has the same figure; the counts behind them are in
-``dflash_viz.metrics.counters``.
+``dflash_viz.metrics.counters`` and ``dflash_viz.metrics.tally``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dflash_viz.metrics.counters import Counters, count
-from dflash_viz.trace import Step, Trace
-
-WINDOW = 16
-"""Steps in the window of the windowed AL."""
+from dflash_viz.metrics.counters import Counters, count, decoding, drafting  # noqa: F401
+from dflash_viz.metrics.tally import WINDOW, Steps, Tally, tally
+from dflash_viz.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -36,146 +34,123 @@ class Split:
     rest: float
 
 
-def drafting(steps: Sequence[Step]) -> list[Step]:
-    """The steps that verified a draft."""
-    return [step for step in steps if step.drafted]
+def windowed(steps: Steps) -> Counters:
+    """The counters of the last ``WINDOW`` steps alone."""
+    return count(tally(steps).recent)
 
 
-def decoding(steps: Sequence[Step]) -> list[Step]:
-    """The steps after prefill."""
-    return [step for step in steps if not step.prefill]
-
-
-def windowed(steps: Sequence[Step], size: int = WINDOW) -> Counters:
-    """What the counters gained over the last ``size`` steps: the difference of two snapshots."""
-    return count(steps) - count(steps[:-size])
-
-
-def mean_of_requests(requests: Sequence[Sequence[Step]]) -> float | None:
+def mean_of_requests(requests: Sequence[Steps]) -> float | None:
     """AL as the mean over requests of each request's own AL (the DFlash benchmark's figure)."""
-    lengths = [count(steps).acceptance_length for steps in requests]
+    lengths = [tally(steps).counters.acceptance_length for steps in requests]
     known = [length for length in lengths if length is not None]
     return sum(known) / len(known) if known else None
 
 
-def tokens_per_engine_step(steps: Sequence[Step]) -> float | None:
+def tokens_per_engine_step(steps: Steps) -> float | None:
     """Emitted tokens / engine steps after prefill, steps without a draft included.
 
     The mean of this over requests is what SGLang calls acceptance length, but for the prompt's
     own token, which SGLang counts and we do not.
     """
-    after = decoding(steps)
-    return sum(len(s.emitted) for s in after) / len(after) if after else None
+    sums = tally(steps)
+    return sums.num_tokens / sums.num_steps if sums.num_steps else None
 
 
-def decode_tokens_per_second(steps: Sequence[Step]) -> float | None:
+def decode_tokens_per_second(steps: Steps) -> float | None:
     """Tokens emitted after the first engine step / seconds from its end to the last step's end."""
-    after = decoding(steps)
-    if not after:
+    sums = tally(steps)
+    if sums.begin is None or sums.end is None or sums.end <= sums.begin:
         return None
-    seconds = after[-1].end - after[0].start
-    return sum(len(s.emitted) for s in after) / seconds if seconds > 0 else None
+    return sums.num_tokens / (sums.end - sums.begin)
 
 
-def mean_draft_s(steps: Sequence[Step]) -> float | None:
+def mean_draft_s(steps: Steps) -> float | None:
     """Mean seconds that drafting took, over the steps whose block a drafter made."""
-    made = [step for step in drafting(steps) if not step.padded]
-    return sum(s.draft_s for s in made) / len(made) if made else None
+    sums = tally(steps)
+    return sums.made_draft_s / sums.num_made if sums.num_made else None
 
 
-def mean_verify_s(steps: Sequence[Step]) -> float | None:
+def mean_verify_s(steps: Steps) -> float | None:
     """Mean seconds of the target's pass and the acceptance decision, over the steps after prefill."""
-    after = decoding(steps)
-    return sum(s.verify_s for s in after) / len(after) if after else None
+    sums = tally(steps)
+    return sums.verify_s / sums.num_steps if sums.num_steps else None
 
 
-def time_split(steps: Sequence[Step]) -> Split:
+def time_split(steps: Steps) -> Split:
     """Where the time of the steps after prefill went; the rest is the engine's own work."""
-    after = decoding(steps)
-    draft, verify = sum(s.draft_s for s in after), sum(s.verify_s for s in after)
-    return Split(draft, verify, max(0.0, sum(s.end - s.start for s in after) - draft - verify))
+    sums = tally(steps)
+    return Split(sums.draft_s, sums.verify_s, max(0.0, sums.whole_s - sums.draft_s - sums.verify_s))
 
 
-def draft_share(steps: Sequence[Step]) -> float | None:
+def draft_share(steps: Steps) -> float | None:
     """Drafting time / whole time of the steps after prefill, from 0 to 1."""
     split = time_split(steps)
     total = split.draft + split.verify + split.rest
     return split.draft / total if total > 0 else None
 
 
-def conditional_acceptance(steps: Sequence[Step]) -> list[float | None]:
+def conditional_acceptance(steps: Steps) -> list[float | None]:
     """Per drafted position: how often it was accepted when the one before it was, from 0 to 1.
 
     None where the position before was never accepted. Position 0 has the anchor before it.
     """
-    reached: list[list[bool]] = []
-    for step in drafting(steps):
-        for i in range(min(step.num_accepted + 1, step.num_drafted)):
-            if len(reached) == i:
-                reached.append([])
-            reached[i].append(step.num_accepted > i)
-    longest = max((s.num_drafted for s in drafting(steps)), default=0)
-    shares: list[float | None] = [sum(kept) / len(kept) for kept in reached]
-    return shares + [None] * (longest - len(shares))
+    sums = tally(steps)
+    pairs = zip(sums.counters.accepted_per_position, sums.reached_per_position, strict=True)
+    return [kept / reached if reached else None for kept, reached in pairs]
 
 
-def unconditional_acceptance(steps: Sequence[Step]) -> list[float]:
+def unconditional_acceptance(steps: Steps) -> list[float]:
     """Per drafted position: accepted at it / steps that drafted it, from 0 to 1."""
-    drafts = drafting(steps)
-    longest = max((s.num_drafted for s in drafts), default=0)
-    return [
-        sum(s.num_accepted > i for s in drafts) / sum(s.num_drafted > i for s in drafts)
-        for i in range(longest)
-    ]
+    sums = tally(steps)
+    pairs = zip(sums.counters.accepted_per_position, sums.drafted_per_position, strict=True)
+    return [kept / drafted for kept, drafted in pairs]
 
 
-def length_histogram(steps: Sequence[Step]) -> list[int]:
+def length_histogram(steps: Steps) -> list[int]:
     """How many drafting steps had acceptance length 1, 2, ... K + 1."""
-    drafts = drafting(steps)
-    longest = max((s.num_drafted for s in drafts), default=-1)
-    return [sum(s.num_accepted == i for s in drafts) for i in range(longest + 1)]
+    return list(tally(steps).lengths)
 
 
-def speedup(steps: Sequence[Step], plain: Sequence[Step]) -> float | None:
+def speedup(steps: Steps, plain: Steps) -> float | None:
     """Decode speed / that of the lane without speculation."""
     ours, theirs = decode_tokens_per_second(steps), decode_tokens_per_second(plain)
     return ours / theirs if ours is not None and theirs else None
 
 
-def break_even_length(steps: Sequence[Step], plain: Sequence[Step]) -> float | None:
+def break_even_length(steps: Steps, plain: Steps) -> float | None:
     """Tokens a step must emit to be worth its time: (draft + verify) / a plain step's verify time.
 
     The engine's own work is left out on both sides; it makes drafting look a little worse than it is.
     """
-    after, one = decoding(steps), mean_verify_s(plain)
-    if not drafting(steps) or not one:
+    sums, one = tally(steps), mean_verify_s(plain)
+    if not sums.counters.num_drafts or not sums.num_steps or not one:
         return None
-    return sum(s.draft_s + s.verify_s for s in after) / len(after) / one
+    return (sums.draft_s + sums.verify_s) / sums.num_steps / one
 
 
-def predicted_speedup(steps: Sequence[Step], plain: Sequence[Step]) -> float | None:
+def predicted_speedup(steps: Steps, plain: Steps) -> float | None:
     """Tokens per engine step / break-even AL: the speedup if the engine's own work cost nothing."""
     needed, emitted = break_even_length(steps, plain), tokens_per_engine_step(steps)
     return emitted / needed if needed and emitted is not None else None
 
 
-def lane_values(steps: Sequence[Step]) -> dict[str, float | None]:
+def lane_values(steps: Steps) -> dict[str, float | None]:
     """The figures of one running answer, by key (see ``FIGURES``)."""
-    counters = count(steps)
+    sums = tally(steps)
     return {
-        "al": counters.acceptance_length,
-        "al_window": windowed(steps).acceptance_length,
-        "rate": _scaled(counters.acceptance_rate, 100.0),
-        "per_step": tokens_per_engine_step(steps),
-        "speed": decode_tokens_per_second(steps),
-        "draft_ms": _scaled(mean_draft_s(steps), 1000.0),
-        "verify_ms": _scaled(mean_verify_s(steps), 1000.0),
-        "draft_share": _scaled(draft_share(steps), 100.0),
-        "steps": float(len(decoding(steps))),
+        "al": sums.counters.acceptance_length,
+        "al_window": windowed(sums).acceptance_length,
+        "rate": _scaled(sums.counters.acceptance_rate, 100.0),
+        "per_step": tokens_per_engine_step(sums),
+        "speed": decode_tokens_per_second(sums),
+        "draft_ms": _scaled(mean_draft_s(sums), 1000.0),
+        "verify_ms": _scaled(mean_verify_s(sums), 1000.0),
+        "draft_share": _scaled(draft_share(sums), 100.0),
+        "steps": float(sums.num_steps),
     }
 
 
-def race_values(steps: Sequence[Step], plain: Sequence[Step]) -> dict[str, float | None]:
+def race_values(steps: Steps, plain: Steps) -> dict[str, float | None]:
     """The figures that compare an answer with the one of the lane without speculation, by key."""
     return {
         "speedup": speedup(steps, plain),
@@ -186,9 +161,9 @@ def race_values(steps: Sequence[Step], plain: Sequence[Step]) -> dict[str, float
 
 def chat_values(traces: Sequence[Trace]) -> dict[str, float | None]:
     """The figures over all answers of a lane in one chat, by key."""
-    requests = [trace.steps for trace in traces]
-    pooled = count([step for steps in requests for step in steps])
-    return {"al_chat": pooled.acceptance_length, "al_mean": mean_of_requests(requests)}
+    tallies = [Tally.of(trace.steps) for trace in traces]
+    pooled = sum((one.counters for one in tallies), Counters())
+    return {"al_chat": pooled.acceptance_length, "al_mean": mean_of_requests(tallies)}
 
 
 # Every figure that is shown, in the order of the page.
@@ -232,8 +207,7 @@ FIGURES = (
     ),
     Figure(
         "al_window", f"AL, last {WINDOW} steps", "tokens",
-        f"AL of the last {WINDOW} engine steps alone: the difference of the counters now and {WINDOW} "
-        "steps ago.",
+        f"AL of the last {WINDOW} engine steps alone.",
     ),
     Figure(
         "al_chat", "AL, whole chat", "tokens",

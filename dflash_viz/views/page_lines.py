@@ -14,6 +14,9 @@ import msgspec
 
 from dflash_viz.metrics import (
     FIGURES,
+    CopyFinder,
+    Tally,
+    bin_size,
     conditional_acceptance,
     lane_values,
     length_course,
@@ -22,7 +25,7 @@ from dflash_viz.metrics import (
     token_course,
     unconditional_acceptance,
 )
-from dflash_viz.trace import Header, Line, Origin, Step, Trace
+from dflash_viz.trace import Header, Line, Origin, Position, Step, Trace
 from dflash_viz.views.lane_style import LaneStyle, lane_styles
 from dflash_viz.views.text_verdict import TextVerdict
 
@@ -35,8 +38,9 @@ _DIGITS = {"speed": 1, "rate": 0, "draft_share": 0, "steps": 0, "draft_ms": 1, "
 CHARTS = (
     (
         "al", "Acceptance length per step",
-        "Markers: AL of a step = accepted tokens + 1, the target's own. Lines: pooled AL so far. Steps "
-        "without a draft have none. Drag to zoom, double-click to reset.",
+        "Markers: AL of a step = accepted tokens + 1, the target's own; in long runs the AL of several "
+        "steps in a row. Lines: pooled AL so far. Steps without a draft have none. Drag to zoom, "
+        "double-click to reset.",
     ),
     (
         "race", "Tokens against time",
@@ -73,12 +77,15 @@ def run_line(
     speed: float = 1,
     note: str = "",
     contended: bool = False,
+    address: str = "",
 ) -> str:
     """The first line of a document. ``play`` lets the page pace the steps by their times, at first
-    ``speed`` times as fast as they were; ``contended``: the lanes ran at the same time."""
+    ``speed`` times as fast as they were; ``contended``: the lanes ran at the same time; ``address``
+    is what the page's own address calls the run, so that a link leads back to it."""
     return _line(
-        type="run", origin=origin, prompt=prompt, play=play, speed=speed, note=note, contended=contended
-    )
+        type="run", origin=origin, prompt=prompt, play=play, speed=speed, note=note, contended=contended,
+        **({"id": address} if address else {}),
+    )  # fmt: skip
 
 
 def definitions_line() -> str:
@@ -109,11 +116,70 @@ def problem_line(message: str, action: str = "", lane: str | None = None) -> str
     return _line(type="problem", message=message, action=action, **({"lane": lane} if lane else {}))
 
 
-def trace_line(line: Line, lane: str) -> str:
-    """One line of a trace, for the card of its lane; the page draws no probabilities."""
+def trace_line(line: Line, lane: str, source: tuple[int, int] | None = None) -> str:
+    """One line of a trace, for the card of its lane; ``source`` says where n-gram copied a block."""
+    fields = msgspec.to_builtins(line, str_keys=True)
     if isinstance(line, Step) and line.positions:
-        line = msgspec.structs.replace(line, positions=[])
-    return _line(**{**msgspec.to_builtins(line, str_keys=True), "lane": lane})
+        fields["positions"] = _positions(line)
+    return _line(**{**fields, "lane": lane, **({"source": source} if source else {})})
+
+
+def _positions(step: Step) -> list[dict[str, Any]]:
+    """The probabilities of a step, to five digits: more could not be drawn."""
+    return [_position(position) for position in step.positions]
+
+
+def _position(position: Position) -> dict[str, Any]:
+    own = {
+        "p_target_drafted": position.p_target_drafted,
+        "p_drafter_drafted": position.p_drafter_drafted,
+    }
+    draw = position.draw
+    return {
+        "target": [(one.id, _short(one.p)) for one in position.target],
+        "drafter": [(one.id, _short(one.p)) for one in position.drafter],
+        **{key: _short(p) for key, p in own.items() if p is not None},
+        **({"draw": (_short(draw.p), _short(draw.q), _short(draw.u))} if draw is not None else {}),
+    }
+
+
+def _short(p: float) -> float:
+    return float(f"{p:.5g}")
+
+
+def steps_line(trace: Trace) -> str:
+    """All steps of a recorded trace in one line, a column for each field.
+
+    A line a step would take the page a second for every 100,000 of them.
+    """
+    steps = trace.steps
+    finder = CopyFinder(trace.header) if trace.header.fingerprint.method == "ngram" else None
+    sources = {step.index: finder.feed(step) for step in steps} if finder is not None else {}
+    tokens: dict[int, str] = {}
+    for step in steps:
+        tokens.update(step.tokens)
+    batch_sizes = [step.batch_size for step in steps]
+    return _line(
+        type="steps",
+        lane=trace.header.lane,
+        count=len(steps),
+        start=[round(step.start, 6) for step in steps],
+        end=[round(step.end, 6) for step in steps],
+        draft_s=[round(step.draft_s, 6) for step in steps],
+        verify_s=[round(step.verify_s, 6) for step in steps],
+        drafted=[token for step in steps for token in step.drafted],
+        num_drafted=[len(step.drafted) for step in steps],
+        emitted=[token for step in steps for token in step.emitted],
+        num_emitted=[len(step.emitted) for step in steps],
+        num_accepted=[step.num_accepted for step in steps],
+        last="".join([step.last[0] if step.last else "-" for step in steps]),
+        prefill=[step.index for step in steps if step.prefill],
+        padded=[step.index for step in steps if step.padded],
+        batch_size=batch_sizes if max(batch_sizes, default=1) > 1 else [],
+        tokens={str(token): text for token, text in tokens.items()},
+        positions={str(step.index): _positions(step) for step in steps if step.positions},
+        source={str(index): source for index, source in sources.items() if source is not None},
+    )
 
 
 def format_value(key: str, value: float | None) -> str:
@@ -126,26 +192,37 @@ def values_line(lane: str, values: Mapping[str, float | None]) -> str:
     return _line(type="figures", lane=lane, values={k: format_value(k, v) for k, v in values.items()})
 
 
-def figures_line(steps: Sequence[Step], lane: str, begin: int = 0) -> str:
-    """The running figures of a lane after its steps so far, and its charts' data.
+class LaneFigures:
+    """The running figures of one lane, with its charts' data; ``size`` steps make a chart's point."""
 
-    Courses hold the points of the steps from position ``begin`` on, everything else the whole.
-    """
-    return _line(
-        type="figures",
-        lane=lane,
-        values={key: format_value(key, value) for key, value in lane_values(steps).items()},
-        al=[(index, length, round(mean, 4)) for index, length, mean in length_course(steps, begin)],
-        race=[(round(seconds, 5), tokens) for seconds, tokens in token_course(steps, begin)],
-        histogram=length_histogram(steps),
-        positions={
-            "unconditional": [round(share, 4) for share in unconditional_acceptance(steps)],
-            "conditional": [
-                None if share is None else round(share, 4) for share in conditional_acceptance(steps)
-            ],
-        },
-        split={part: round(seconds, 5) for part, seconds in asdict(time_split(steps)).items()},
-    )
+    def __init__(self, lane: str, size: int = 1) -> None:
+        self.lane = lane
+        self.size = size
+        self.tally = Tally()
+
+    def line(self, fresh: Sequence[Step]) -> str:
+        """The line after these further steps: courses hold their points, everything else the whole."""
+        before = self.tally.counters
+        self.tally += Tally.of(fresh)
+        sums = self.tally
+        course = length_course(fresh, before, self.size)
+        return _line(
+            type="figures",
+            lane=self.lane,
+            after=sums.num_all,
+            bin=self.size,
+            values={key: format_value(key, value) for key, value in lane_values(sums).items()},
+            al=[(index, round(length, 4), round(pooled, 4)) for index, length, pooled in course],
+            race=[(round(seconds, 5), tokens) for seconds, tokens in token_course(fresh, self.size)],
+            histogram=length_histogram(sums),
+            positions={
+                "unconditional": [round(share, 4) for share in unconditional_acceptance(sums)],
+                "conditional": [
+                    None if share is None else round(share, 4) for share in conditional_acceptance(sums)
+                ],
+            },
+            split={part: round(seconds, 5) for part, seconds in asdict(time_split(sums)).items()},
+        )
 
 
 def text_line(lane: str, verdict: TextVerdict) -> str:
@@ -164,18 +241,20 @@ def recorded_document(
     extra: str = "",
     speed: float = RECORDED_SPEED,
     styles: Mapping[str, LaneStyle] | None = None,
+    address: str = "",
 ) -> str:
     """Recorded runs of one prompt, one a lane, to be played by the page on the clock of their steps.
 
     ``extra`` holds lines about the whole run: figures that compare the lanes, verdicts on the texts;
-    ``styles`` those of the lanes where the page has given them some already.
+    ``styles`` those of the lanes where the page has given them some already; ``address``: see
+    ``run_line``.
     """
     lanes = [_lane(trace.header) for trace in traces]
     header = traces[0].header
     prompt = next((m.content for m in reversed(header.messages) if m.role == "user"), "")
     contended = any(trace.header.contended_with for trace in traces)
     lines = [
-        run_line("recorded", prompt, play=True, speed=speed, note=note, contended=contended),
+        run_line("recorded", prompt, play=True, speed=speed, note=note, contended=contended, address=address),
         definitions_line(),
         lanes_line(lanes, styles or lane_styles([(name, method) for name, method, _ in lanes])),
     ]
@@ -189,15 +268,14 @@ def _lane(header: Header) -> tuple[str, str, int]:
 
 
 def _recorded_lines(trace: Trace) -> list[str]:
-    lane = trace.header.lane
-    lines, told = [trace_line(trace.header, lane)], 0
-    # Figures look at all steps so far: after each of a thousand steps that would take seconds.
-    stride = 1 + len(trace.steps) // FIGURES_IN_A_RECORDING
-    for number, step in enumerate(trace.steps, start=1):
-        lines.append(trace_line(step, lane))
-        if number % stride == 0 or number == len(trace.steps):
-            lines.append(figures_line(trace.steps[:number], lane, told))
-            told = number
-    if trace.end is not None:
-        lines.append(trace_line(trace.end, lane))
-    return lines
+    lane, steps = trace.header.lane, trace.steps
+    size = bin_size(len(steps))
+    # Whole points only, and few enough lines that a long run opens at once.
+    stride = size * -(-(1 + len(steps) // FIGURES_IN_A_RECORDING) // size)
+    figures = LaneFigures(lane, size)
+    return [
+        trace_line(trace.header, lane),
+        steps_line(trace),
+        *(figures.line(steps[at : at + stride]) for at in range(0, len(steps), stride)),
+        *([trace_line(trace.end, lane)] if trace.end is not None else []),
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dflash_viz import metrics
-from dflash_viz.metrics import Counters
+from dflash_viz.metrics import Counters, Tally
 from dflash_viz.trace import Step, Trace
 
 
@@ -35,10 +35,22 @@ def test_counters_are_vllms(trace: Trace) -> None:
     assert counters.acceptance_rate == 6 / 9
 
 
-def test_a_window_is_the_difference_of_two_snapshots(trace: Trace) -> None:
-    assert metrics.windowed(trace.steps, 2) == metrics.count(trace.steps[2:])
-    assert metrics.windowed(trace.steps, 2).acceptance_length == 1 + (3 + 2) / 2
-    assert metrics.windowed(trace.steps, 100) == metrics.count(trace.steps)
+def test_a_window_holds_the_last_steps_alone(trace: Trace) -> None:
+    assert metrics.windowed(trace.steps) == metrics.count(trace.steps)
+    many = [trace.steps[2]] * 10 + [trace.steps[1]] * 15
+    assert metrics.windowed(many).acceptance_length == 1 + (3 + 15 * 1) / 16
+
+
+def test_tallies_add_up(trace: Trace) -> None:
+    for cut in range(len(trace.steps) + 1):
+        parts = Tally.of(trace.steps[:cut]) + Tally.of(trace.steps[cut:])
+        whole = Tally.of(trace.steps)
+        assert metrics.lane_values(parts) == pytest.approx(metrics.lane_values(trace.steps))
+        assert parts.counters == whole.counters
+        assert metrics.conditional_acceptance(parts) == metrics.conditional_acceptance(trace.steps)
+        assert metrics.unconditional_acceptance(parts) == metrics.unconditional_acceptance(trace.steps)
+        assert (parts.lengths, parts.recent) == (whole.lengths, whole.recent)
+    assert whole.counters - Tally.of(trace.steps[:2]).counters == metrics.count(trace.steps[2:])
 
 
 def test_acceptance_by_position(trace: Trace) -> None:
@@ -76,8 +88,9 @@ def test_speed_against_no_speculation(trace: Trace, plain: list[Step]) -> None:
 def test_courses_continue_where_they_were_left(trace: Trace) -> None:
     whole = metrics.length_course(trace.steps)
     assert whole == [(1, 2, 2.0), (2, 4, 3.0), (3, 3, 3.0)]
-    assert metrics.length_course(trace.steps[:2]) + metrics.length_course(trace.steps, 2) == whole
-    assert metrics.token_course(trace.steps, 1) == [(0.15, 3), (0.2, 7), (0.25, 9)]
+    before = metrics.count(trace.steps[:2])
+    assert metrics.length_course(trace.steps[:2]) + metrics.length_course(trace.steps[2:], before) == whole
+    assert metrics.token_course(trace.steps[1:]) == [(0.15, 3), (0.2, 7), (0.25, 9)]
 
 
 def test_nothing_yet(trace: Trace) -> None:

@@ -9,17 +9,18 @@ import msgspec
 import pytest
 
 from dflash_viz.metrics import FIGURES, lane_values
-from dflash_viz.trace import Position, TokenProb, Trace
+from dflash_viz.trace import Draw, Fingerprint, ModelPrint, Position, TokenProb, Trace
 from dflash_viz.views.engine_status import Chip, chips_html
 from dflash_viz.views.lane_style import lane_styles
 from dflash_viz.views.page_lines import (
+    LaneFigures,
     definitions_line,
-    figures_line,
     format_value,
     lanes_line,
     problem_line,
     recorded_document,
     run_line,
+    steps_line,
     text_line,
     trace_line,
     values_line,
@@ -49,7 +50,7 @@ def test_lines_are_inert_wherever_they_land() -> None:
 
 def test_every_value_has_a_definition(trace: Trace) -> None:
     defined = {figure["key"] for figure in json.loads(definitions_line())["figures"]}
-    line = json.loads(figures_line(trace.steps, "dflash"))
+    line = json.loads(LaneFigures("dflash").line(trace.steps))
     assert line["values"]["al"] == "3.00"
     assert line["values"]["rate"] == "67"
     assert set(line["values"]) <= defined == {figure.key for figure in FIGURES}
@@ -59,18 +60,28 @@ def test_every_value_has_a_definition(trace: Trace) -> None:
 
 def test_every_chart_has_its_data_and_a_definition(trace: Trace) -> None:
     charts = json.loads(definitions_line())["charts"]
-    line = json.loads(figures_line(trace.steps, "dflash"))
+    line = json.loads(LaneFigures("dflash").line(trace.steps))
     assert all(chart["definition"] and chart["key"] in line for chart in charts)
     assert line["histogram"] == [0, 1, 1, 1]
     assert sum(line["split"].values()) == pytest.approx(0.15)
 
 
 def test_courses_hold_only_what_is_new(trace: Trace) -> None:
-    first = json.loads(figures_line(trace.steps[:2], "dflash"))
-    second = json.loads(figures_line(trace.steps, "dflash", 2))
-    whole = json.loads(figures_line(trace.steps, "dflash"))
+    figures = LaneFigures("dflash")
+    first, second = (json.loads(figures.line(part)) for part in (trace.steps[:2], trace.steps[2:]))
+    whole = json.loads(LaneFigures("dflash").line(trace.steps))
     assert first["al"] + second["al"] == whole["al"]
     assert first["race"] + second["race"] == whole["race"]
+    assert (first["after"], second["after"]) == (2, 4)
+    for key in ("values", "histogram", "positions", "split"):
+        assert second[key] == whole[key]
+
+
+def test_in_a_long_run_a_point_stands_for_several_steps(trace: Trace) -> None:
+    line = json.loads(LaneFigures("dflash", 2).line(trace.steps))
+    assert line["bin"] == 2
+    assert line["al"] == [[1, 2, 2], [3, 3.5, 3]]  # prefill has no AL; steps 2 and 3 have 4 and 3
+    assert line["race"] == [[0.15, 3], [0.25, 9]]
 
 
 def test_recorded_document_holds_the_whole_run(trace: Trace) -> None:
@@ -79,8 +90,12 @@ def test_recorded_document_holds_the_whole_run(trace: Trace) -> None:
     assert (lines[0]["origin"], lines[0]["play"], lines[0]["contended"]) == ("recorded", True, False)
     assert [lane["name"] for lane in lines[2]["lanes"]] == ["dflash", "none"]
     for lane in ("dflash", "none"):
-        steps = [line for line in lines if line["type"] == "step" and line["lane"] == lane]
-        assert [s["index"] for s in steps] == [0, 1, 2, 3]
+        (steps,) = (line for line in lines if line["type"] == "steps" and line["lane"] == lane)
+        assert steps["count"] == 4
+        assert steps["num_drafted"] == [0, 3, 3, 3]
+        assert steps["emitted"] == trace.output_token_ids
+        assert (steps["last"], steps["prefill"], steps["batch_size"]) == ("prb-", [0], [])
+        assert lines[[*lines].index(steps) + 1]["after"] == 1
     assert [line["type"] for line in lines[-2:]] == ["text", "finish"]
 
 
@@ -89,10 +104,22 @@ def test_a_contended_run_says_so(trace: Trace) -> None:
     assert lines_of(recorded_document([Trace(header, trace.steps)]))[0]["contended"] is True
 
 
-def test_probabilities_stay_off_the_page(trace: Trace) -> None:
-    step = msgspec.structs.replace(trace.steps[1], positions=[Position(target=[TokenProb(6, 0.5)])])
-    assert "positions" not in json.loads(trace_line(step, "dflash"))
-    assert step.positions
+def test_probabilities_go_to_the_page_in_both_forms(trace: Trace) -> None:
+    position = Position([TokenProb(6, 0.1234567)], [], 0.5, draw=Draw(0.25, 1.0, 0.75))
+    trace.steps[1] = msgspec.structs.replace(trace.steps[1], positions=[position])
+    shown = [{"target": [[6, 0.12346]], "drafter": [], "p_target_drafted": 0.5, "draw": [0.25, 1, 0.75]}]
+    assert json.loads(trace_line(trace.steps[1], "dflash"))["positions"] == shown
+    assert json.loads(steps_line(trace))["positions"] == {"1": shown}
+
+
+def test_the_page_is_told_where_ngram_copied(trace: Trace) -> None:
+    header = make_header(
+        prompt_token_ids=[6, 7, 8, 9, 5, 6, 7],
+        fingerprint=Fingerprint("ngram", ModelPrint("t"), prompt_lookup_min=1, prompt_lookup_max=3),
+    )
+    first = msgspec.structs.replace(trace.steps[0], emitted=[5])
+    copied = msgspec.structs.replace(trace.steps[1], drafted=[6, 7])
+    assert json.loads(steps_line(Trace(header, [first, copied])))["source"] == {"1": [5, 1]}
 
 
 def test_lanes_look_different_from_each_other() -> None:
