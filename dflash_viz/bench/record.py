@@ -11,7 +11,7 @@ import msgspec
 
 from dflash_viz.lanes import Fleet, LaneError, Race, Turn, load_preset
 from dflash_viz.lanes.spec import file_name
-from dflash_viz.trace import End, Header, Line, Message, Sampling, Step, Trace, read_trace, write_trace
+from dflash_viz.trace import Header, Message, Sampling, Trace, read_trace, write_trace
 from dflash_viz.weights.resolver import ROOT
 
 WELCOME = ROOT / "assets" / "recorded" / "welcome"
@@ -25,7 +25,7 @@ def read_welcome() -> list[Trace]:
 
 async def record(fleet: Fleet, prompt: str, sampling: Sampling, top_k: int) -> dict[str, Trace]:
     """Run one prompt on every lane, one after another; returns the traces, marked as recorded."""
-    lines: dict[str, list[Line]] = {}
+    traces: dict[str, Trace] = {}
     race = Race(fleet, list(fleet.lanes), [Message("user", prompt)], sampling, top_k)
     async with contextlib.aclosing(race.events()) as events:
         async for lane, event in events:
@@ -33,19 +33,19 @@ async def record(fleet: Fleet, prompt: str, sampling: Sampling, top_k: int) -> d
                 print(f"{lane}: {event.message}", flush=True)
                 if event.state == "failed":
                     raise LaneError(f"{lane}: {event.message}")
+            elif isinstance(event, Header):
+                traces[lane] = Trace(msgspec.structs.replace(event, origin="recorded"))
             else:
-                lines.setdefault(lane, []).append(event)
-    return {lane: _trace(lines[lane]) for lane in fleet.lanes}
+                traces[lane].add(event)
+    for trace in traces.values():
+        _check(trace)
+    return traces
 
 
-def _trace(lines: list[Line]) -> Trace:
-    header, end = lines[0], lines[-1]
-    assert isinstance(header, Header)
-    assert isinstance(end, End)
-    if end.check.agrees is False:
-        raise LaneError(f"The recording disagrees with vLLM's counts: {end.check.message}")
-    steps = [line for line in lines if isinstance(line, Step)]
-    return Trace(msgspec.structs.replace(header, origin="recorded"), steps, end)
+def _check(trace: Trace) -> None:
+    assert trace.end is not None
+    if trace.end.check.agrees is False:
+        raise LaneError(f"The recording disagrees with vLLM's counts: {trace.end.check.message}")
 
 
 def main() -> None:

@@ -19,7 +19,14 @@ from dflash_viz.trace.model import (
     TokenProb,
     Trace,
 )
-from dflash_viz.trace.reader import TraceError, decode_lines, read_trace
+from dflash_viz.trace.reader import (
+    TraceError,
+    TraceSummary,
+    decode_trace,
+    read_summary,
+    read_trace,
+    read_traces,
+)
 from dflash_viz.trace.writer import TraceWriter, encode_line, write_trace
 
 __all__ = [
@@ -41,9 +48,12 @@ __all__ = [
     "TokenProb",
     "Trace",
     "TraceError",
+    "TraceSummary",
     "TraceWriter",
-    "decode_lines",
+    "decode_trace",
     "encode_line",
+    "read_summary",
     "read_trace",
+    "read_traces",
     "write_trace",
 ]

@@ -215,6 +215,13 @@ class Trace(msgspec.Struct):
             known.update(step.tokens)
         return {token: text.encode("latin-1") for token, text in known.items()}
 
+    def add(self, line: Step | End) -> None:
+        """Take in the next line after the header, as it was recorded."""
+        if isinstance(line, Step):
+            self.steps.append(line)
+        else:
+            self.end = line
+
     def lines(self) -> list[Line]:
         """The trace as its file's lines."""
         return [self.header, *self.steps, *([self.end] if self.end else [])]

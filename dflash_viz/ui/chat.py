@@ -11,15 +11,15 @@ from pathlib import Path
 
 from dflash_viz.lanes import Fleet, Race, Turn
 from dflash_viz.lanes.detokenize import TextStream
-from dflash_viz.metrics import chat_values, plain_trace, race_values
+from dflash_viz.metrics import CopyFinder, chat_values, plain_trace, race_values
 from dflash_viz.trace import End, Header, Line, Message, Sampling, Step, Trace
 from dflash_viz.ui.frames import batches
-from dflash_viz.ui.recorder import Recorder
+from dflash_viz.ui.runs import Recorder, RunFolder, new_run
 from dflash_viz.ui.verdicts import Best, ask_target, judge_texts
 from dflash_viz.views.lane_style import LaneStyle
 from dflash_viz.views.page_lines import (
+    LaneFigures,
     definitions_line,
-    figures_line,
     finish_line,
     lanes_line,
     problem_line,
@@ -104,6 +104,7 @@ class Question:
     contended: bool
     earlier: Sequence[Exchange]
     styles: Mapping[str, LaneStyle]
+    run: RunFolder = field(default_factory=new_run)
     _race: Race | None = None
     _asking: asyncio.Task[Best] | None = None
 
@@ -121,7 +122,7 @@ class Question:
         specs = [self.fleet.lanes[name].spec for name in self.lanes]
         lanes = [(spec.name, spec.method, spec.num_speculative_tokens) for spec in specs]
         frame.document += lanes_line(lanes, self.styles)
-        drawings = {name: _LaneDrawing(name, self.fleet) for name in self.lanes}
+        drawings = {name: _LaneDrawing(name, self.fleet, self.run.recorder(name)) for name in self.lanes}
         try:
             async for _ in self._draw(frame, drawings):
                 yield frame
@@ -190,24 +191,24 @@ class _LaneDrawing:
 
     lane: str
     fleet: Fleet
+    recorder: Recorder
     trace: Trace | None = None
     turn: Turn | None = None
     answer: str = ""
-    recorder: Recorder = field(default_factory=Recorder)
     _text: TextStream | None = None
-    _drawn: int = 0
+    _finder: CopyFinder | None = None
+    _figures: LaneFigures | None = None
 
     def take(self, event: Turn | Line) -> str:
         """The document's lines for one event of the race."""
         if isinstance(event, Turn):
             return self._take_turn(event)
-        lines = trace_line(event, self.lane)
+        source = self._finder.feed(event) if self._finder is not None and isinstance(event, Step) else None
+        lines = trace_line(event, self.lane, source)
         if isinstance(event, Header):
             self._open(event)
-        elif isinstance(event, Step):
-            self._take_step(event)
         else:
-            self._take_end(event)
+            self._add(event)
         if note := self.recorder.write([event]):
             lines += problem_line(note, "Free some space; the run itself goes on.", self.lane)
         return lines
@@ -225,21 +226,20 @@ class _LaneDrawing:
         self.trace = Trace(header)
         client = self.fleet.lanes[self.lane].client
         self._text = TextStream(client.detokenizer) if client is not None else None
+        self._figures = LaneFigures(self.lane)
+        self._finder = CopyFinder(header) if header.fingerprint.method == "ngram" else None
 
-    def _take_step(self, step: Step) -> None:
+    def _add(self, line: Step | End) -> None:
         assert self.trace is not None
-        self.trace.steps.append(step)
-        if self._text is not None:
-            self.answer += self._text.feed(step.emitted)
-
-    def _take_end(self, end: End) -> None:
-        assert self.trace is not None
-        self.trace.end = end
-        self.answer = end.text
+        self.trace.add(line)
+        if isinstance(line, End):
+            self.answer = line.text
+        elif self._text is not None:
+            self.answer += self._text.feed(line.emitted)
 
     def figures(self) -> str:
         """The figures after the steps that came since the last call; nothing if none did."""
-        if self.trace is None or len(self.trace.steps) == self._drawn:
+        if self.trace is None or self._figures is None:
             return ""
-        begin, self._drawn = self._drawn, len(self.trace.steps)
-        return figures_line(self.trace.steps, self.lane, begin)
+        fresh = self.trace.steps[self._figures.tally.num_all :]
+        return self._figures.line(fresh) if fresh else ""

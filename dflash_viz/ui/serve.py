@@ -9,7 +9,7 @@ import gradio as gr
 import plotly
 
 from dflash_viz.ui.page import MAX_RUNS
-from dflash_viz.ui.recorder import runs_dir
+from dflash_viz.ui.runs import runs_dir
 from dflash_viz.weights.resolver import ROOT
 
 ASSETS = ROOT / "assets"
@@ -58,7 +58,7 @@ def launch(demo: gr.Blocks, host: str, port: int, block: bool = True) -> str:
         max_file_size="50mb",
         allowed_paths=[str(runs_dir())],
         head=head(),
-        css_paths=[ASSETS / "page.css", ASSETS / "app.css"],
+        css_paths=[ASSETS / "page.css", ASSETS / "inspector.css", ASSETS / "app.css"],
         theme=gr.themes.Default(
             font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"], primary_hue="blue"
         ),

@@ -49,11 +49,11 @@ class App:
 
     def files(self) -> list[Path]:
         """The trace files of its runs, oldest first."""
-        return sorted((self.cache / "runs").glob("*.jsonl"), key=lambda file: file.stat().st_ctime)
+        return sorted((self.cache / "runs").glob("*/*.jsonl"), key=lambda file: file.stat().st_ctime)
 
     def last(self, lane: str = "dflash") -> Trace:
         """The newest trace of a lane."""
-        return read_trace([file for file in self.files() if file.name.startswith(f"{lane}-")][-1])
+        return read_trace([file for file in self.files() if file.stem == lane][-1])
 
     def descendants(self) -> list[psutil.Process]:
         """Every process below the app."""

@@ -1,0 +1,145 @@
+"""What a trace may say: everything behind the reader relies on it and checks nothing again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from dflash_viz.trace.model import End, Header, Last, Position, Step, TokenProb
+
+MAX_DRAFTED = 1024
+_MAX_ID = 2**31
+_MAX_SECONDS = 1e9  # sums and powers of such times stay finite
+_MAX_P = 1.001  # a softmax in float32 may add up to a little more than 1
+_MAX_INT = 2**63
+
+
+class StepChecks:
+    """Checks the steps of one trace in their order."""
+
+    def __init__(self, header: Header) -> None:
+        self._clock = 0.0
+        self._offset = 0
+        self._texts = dict(header.tokens)
+
+    def fault(self, step: Step) -> str:
+        """What is wrong with the next step, in a few words; nothing when it can be relied on."""
+        fault = (
+            self._timing(step)
+            or self._tokens(step)
+            or (self._new_texts(step.tokens) if step.tokens else "")
+            or (_probabilities(step) if step.positions else "")
+        )
+        self._clock = step.end
+        self._offset += len(step.emitted)
+        return fault
+
+    def _timing(self, step: Step) -> str:
+        if not self._clock <= step.start <= step.end <= _MAX_SECONDS:
+            return "its times go backwards, or on for decades"
+        if not (0 <= step.draft_s <= _MAX_SECONDS and 0 <= step.verify_s <= _MAX_SECONDS):
+            return "a time is negative, or decades long"
+        return ""
+
+    def _tokens(self, step: Step) -> str:
+        drafted, emitted, accepted = step.drafted, step.emitted, step.num_accepted
+        if not 0 <= accepted <= len(drafted) <= MAX_DRAFTED:
+            return f"{accepted} of {len(drafted)} drafted tokens accepted, of at most {MAX_DRAFTED}"
+        if not 1 <= len(emitted) <= accepted + 1:
+            return f"{accepted} tokens accepted, {len(emitted)} emitted"
+        if emitted[:accepted] != drafted[: min(accepted, len(emitted))]:
+            return "the emitted tokens do not begin with the accepted ones"
+        if _out_of_range(emitted) or (drafted and _out_of_range(drafted)):
+            return "a token id is out of range"
+        return self._marks(step)
+
+    def _marks(self, step: Step) -> str:
+        if step.last != _expected_last(step):
+            return f"its last token cannot be {step.last or 'cut off'}"
+        if step.offset != self._offset:
+            return f"{self._offset} tokens came before it"
+        if (step.prefill and (step.drafted or step.index)) or (step.padded and not step.drafted):
+            return "it cannot be what it is marked as"
+        return "" if 1 <= step.batch_size < _MAX_ID else "its batch size is out of range"
+
+    def _new_texts(self, tokens: Mapping[int, str]) -> str:
+        for token, text in tokens.items():
+            if self._texts.setdefault(token, text) != text:
+                return f"token {token} has two texts"
+        return _texts_fault(tokens)
+
+
+def header_fault(header: Header) -> str:
+    """What is wrong with a header, in a few words."""
+    if not 0 <= header.fingerprint.num_speculative_tokens <= MAX_DRAFTED:
+        return f"K is not between 0 and {MAX_DRAFTED}"
+    if header.prompt_token_ids and _out_of_range(header.prompt_token_ids):
+        return "a token id of the prompt is out of range"
+    return _texts_fault(header.tokens) or _numbers_fault(header)
+
+
+def end_fault(end: End) -> str:
+    """What is wrong with an end, in a few words."""
+    counts = (end.num_output_tokens, *end.engine_accepted, *end.engine_drafted)
+    return "a count is negative" if min(counts) < 0 else _numbers_fault(end)
+
+
+def _out_of_range(ids: list[int]) -> bool:
+    return min(ids) < 0 or max(ids) >= _MAX_ID
+
+
+def _expected_last(step: Step) -> Last | None:
+    if len(step.emitted) <= step.num_accepted:
+        return None
+    if not step.drafted:
+        return "plain"
+    return "bonus" if step.num_accepted == len(step.drafted) else "recovered"
+
+
+def _texts_fault(tokens: Mapping[int, str]) -> str:
+    for token, text in tokens.items():
+        if not 0 <= token < _MAX_ID:
+            return "a token id is out of range"
+        if not text.isascii() and max(text) > "\xff":
+            return f"the text of token {token} is not bytes written as latin-1"
+    return ""
+
+
+def _probabilities(step: Step) -> str:
+    # Readers look positions up by the place of an emitted token.
+    if not len(step.emitted) <= len(step.positions) <= len(step.drafted) + 1:
+        return f"{len(step.positions)} positions hold probabilities, of {len(step.drafted)} + 1"
+    return "" if all(map(_possible, step.positions)) else "a probability is impossible"
+
+
+def _possible(position: Position) -> bool:
+    draw = position.draw
+    said = (
+        position.p_target_drafted,
+        position.p_drafter_drafted,
+        *((draw.p, draw.q, draw.u) if draw else ()),
+    )
+    return (
+        _are_possible(position.target)
+        and _are_possible(position.drafter)
+        and all(p is None or 0 <= p <= _MAX_P for p in said)
+    )
+
+
+def _are_possible(tokens: Iterable[TokenProb]) -> bool:
+    return all(0 <= token.id < _MAX_ID and 0 <= token.p <= _MAX_P for token in tokens)
+
+
+def _numbers_fault(line: Header | End) -> str:
+    """JSON writes whole numbers of any length; nothing else can hold more than 64 bits."""
+    return "a number is out of range" if _holds_huge(msgspec.to_builtins(line, str_keys=True)) else ""
+
+
+def _holds_huge(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return any(map(_holds_huge, value))
+    return isinstance(value, int) and not -_MAX_INT <= value < _MAX_INT
