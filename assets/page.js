@@ -7,6 +7,11 @@
 //   page/feed.js
 //   page/player.js
 //   page/popover.js
+//   page/step_facts.js
+//   page/step_draft.js
+//   page/step_table.js
+//   page/step_lists.js
+//   page/inspector.js
 //   page/head.js
 //   page/race.js
 //   page/table.js

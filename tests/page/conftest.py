@@ -261,7 +261,7 @@ def plotly_script() -> Path:
 
 def document_html(dark: bool) -> str:
     """The whole page in one text: loading file by file takes most of a test's time."""
-    style = (ASSETS / "page.css").read_text()
+    style = "\n".join((ASSETS / name).read_text() for name in ("page.css", "inspector.css"))
     code = "\n".join(path.read_text() for path in script_order())
     return (
         "<!doctype html><html lang=en><head><title>page</title>"
