@@ -15,8 +15,8 @@ MIN_BLOCKS = 20
 """Blocks before acceptance is judged. With fewer a share says too little: at 20 it is known to ± 0.2."""
 LOOKUP_METHODS = ("ngram", "ngram_gpu", "suffix")
 """Methods that copy earlier text: a low acceptance is the text's, nothing is wired wrongly."""
-MIN_WORDS = 24
-"""Answer tokens before a text is called good or repetitive."""
+MIN_WORDS = 16
+"""Answer tokens before a text is called good: fewer have had no chance to repeat."""
 GOOD_DISTINCT = 0.5
 """Ordinary text seldom repeats three tokens (share of distinct ones over 0.9), a loop nearly always."""
 MAX_UNPRINTABLE = 0.05

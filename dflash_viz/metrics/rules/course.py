@@ -35,8 +35,8 @@ def repetition(case: Case) -> Finding | None:
         "An answer that goes round in circles is easy to draft, so its AL says nothing about other text. It "
         "is the target that repeats; speculation only makes it faster.",
         (
-            f"{len(shares)} of {len(case.traces)} answers repeat: "
-            f"{', '.join(f'{one:.0%}' for one in shares)} of their runs of {RUN} tokens are distinct (ordinary text: over 90 %).",
+            f"{len(shares)} of {len(case.traces)} answers repeat; distinct runs of {RUN} tokens: "
+            f"{', '.join(f'{one:.0%}' for one in shares)} (ordinary text: over 90 %).",
             own.al_sentence,
             f"The other answers: {others.al_sentence}"
             if others.blocks
