@@ -58,7 +58,12 @@ def launch(demo: gr.Blocks, host: str, port: int, block: bool = True) -> str:
         max_file_size="50mb",
         allowed_paths=[str(runs_dir())],
         head=head(),
-        css_paths=[ASSETS / "page.css", ASSETS / "inspector.css", ASSETS / "app.css"],
+        css_paths=[
+            ASSETS / "page.css",
+            ASSETS / "inspector.css",
+            ASSETS / "app.css",
+            ASSETS / "findings.css",
+        ],
         theme=gr.themes.Default(
             font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"], primary_hue="blue"
         ),
