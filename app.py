@@ -10,10 +10,12 @@ import signal
 import sys
 import threading
 
-from dflash_viz.bench.record import read_welcome
+from dflash_viz.bench.record import read_gallery
 from dflash_viz.lanes import Fleet, LaneError, load_preset
 from dflash_viz.trace import TraceError
 from dflash_viz.ui import create_app, launch
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -33,11 +35,11 @@ def main(arguments: list[str]) -> int:
     options = parse_arguments(arguments)
     try:
         fleet = None if options.no_engine else Fleet(load_preset(options.preset).lanes)
-        recorded = read_welcome()
+        gallery = read_gallery()
     except (LaneError, TraceError) as error:
         print(error, file=sys.stderr)
         return 2
-    demo = create_app(fleet, recorded)
+    demo = create_app(fleet, gallery, local=options.host in LOOPBACK)
     try:
         url = launch(demo, options.host, options.port, block=False)
     except OSError:

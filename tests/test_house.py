@@ -65,7 +65,7 @@ def test_data_flows_one_way() -> None:
 def test_the_app_builds_without_vllm_and_torch() -> None:
     code = (
         "import sys; sys.modules.update(vllm=None, torch=None, transformers=None);"
-        "from dflash_viz.ui import create_app; create_app(None, None)"
+        "from dflash_viz.ui import create_app; create_app(None, [])"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
 

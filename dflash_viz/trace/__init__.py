@@ -27,6 +27,7 @@ from dflash_viz.trace.reader import (
     read_trace,
     read_traces,
 )
+from dflash_viz.trace.run import Run
 from dflash_viz.trace.writer import TraceWriter, encode_line, write_trace
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "ModelPrint",
     "Origin",
     "Position",
+    "Run",
     "Sampling",
     "Step",
     "TokenProb",

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from dflash_viz.lanes import Fleet, Race, Turn
 from dflash_viz.lanes.detokenize import TextStream
-from dflash_viz.metrics import CopyFinder, chat_values, plain_trace, race_values
+from dflash_viz.metrics import CopyFinder
 from dflash_viz.trace import End, Header, Line, Message, Sampling, Step, Trace
 from dflash_viz.ui.frames import batches
+from dflash_viz.ui.playback import summary_lines
 from dflash_viz.ui.runs import Recorder, RunFolder, new_run
 from dflash_viz.ui.verdicts import Best, ask_target, judge_texts
 from dflash_viz.views.lane_style import LaneStyle
@@ -25,10 +26,8 @@ from dflash_viz.views.page_lines import (
     problem_line,
     recorded_document,
     run_line,
-    text_line,
     trace_line,
     turn_line,
-    values_line,
 )
 from dflash_viz.views.text_verdict import TextVerdict
 
@@ -45,12 +44,18 @@ class Exchange:
     traces: list[Trace]
     verdicts: dict[str, TextVerdict]
     files: list[Path]
+    address: str
 
     def document(self, number: int, earlier: Sequence[Exchange], styles: Mapping[str, LaneStyle]) -> str:
         """This turn once more, played from its traces; ``earlier`` are the turns before it."""
-        extra = summary_lines(self.traces, self.verdicts, earlier)
+        extra = summary_lines(self.traces, self.verdicts, traces_of(earlier))
         note = f"Turn {number} of this chat, played from its traces."
-        return recorded_document(self.traces, note, extra, speed=1, styles=styles)
+        return recorded_document(self.traces, note, extra, speed=1, styles=styles, address=self.address)
+
+
+def traces_of(conversation: Sequence[Exchange]) -> list[Trace]:
+    """All traces of a chat, turn by turn."""
+    return [trace for turn in conversation for trace in turn.traces]
 
 
 def to_messages(system: str, conversation: Sequence[Exchange], text: str) -> list[Message]:
@@ -59,24 +64,6 @@ def to_messages(system: str, conversation: Sequence[Exchange], text: str) -> lis
     for turn in conversation:
         messages += [Message("user", turn.question), Message("assistant", turn.answer)]
     return [*messages, Message("user", text)]
-
-
-def summary_lines(
-    traces: Sequence[Trace], verdicts: dict[str, TextVerdict], earlier: Sequence[Exchange]
-) -> str:
-    """The lines about a whole run: figures that compare the lanes, the chat so far, the texts."""
-    lines = []
-    for trace in traces:
-        lane = trace.header.lane
-        before = [t for turn in earlier for t in turn.traces if t.header.lane == lane]
-        values = chat_values([*before, trace])
-        plain = plain_trace(trace, traces)
-        # Lanes that ran at the same time took time from each other: their ratio means nothing.
-        if plain is not None and not trace.header.contended_with:
-            values |= race_values(trace.steps, plain.steps)
-        lines.append(values_line(lane, values))
-    lines += [text_line(lane, verdict) for lane, verdict in verdicts.items()]
-    return "".join(lines)
 
 
 @dataclass
@@ -101,6 +88,7 @@ class Question:
     lanes: list[str]
     messages: list[Message]
     sampling: Sampling
+    top_k: int
     contended: bool
     earlier: Sequence[Exchange]
     styles: Mapping[str, LaneStyle]
@@ -118,7 +106,8 @@ class Question:
     async def frames(self) -> AsyncGenerator[Frame]:
         """Yield a frame whenever something has changed, at most 20 a second."""
         text = self.messages[-1].content
-        frame = Frame(run_line("live", text, contended=self.contended) + definitions_line())
+        frame = Frame(run_line("live", text, contended=self.contended, address=self.run.id))
+        frame.document += definitions_line()
         specs = [self.fleet.lanes[name].spec for name in self.lanes]
         lanes = [(spec.name, spec.method, spec.num_speculative_tokens) for spec in specs]
         frame.document += lanes_line(lanes, self.styles)
@@ -138,7 +127,7 @@ class Question:
         yield frame
 
     async def _draw(self, frame: Frame, drawings: dict[str, _LaneDrawing]) -> AsyncGenerator[None]:
-        self._race = Race(self.fleet, self.lanes, self.messages, self.sampling, contended=self.contended)
+        self._race = Race(self.fleet, self.lanes, self.messages, self.sampling, self.top_k, self.contended)
         async with contextlib.aclosing(self._race.events()) as events:
             async for group in batches(events):
                 for name, event in group:
@@ -156,10 +145,12 @@ class Question:
             return
         traces = [drawing.trace for drawing in drawings.values() if drawing.trace is not None]
         verdicts = judge_texts(traces, await self._ask(traces))
-        frame.document += summary_lines(traces, verdicts, self.earlier) + finish_line()
+        frame.document += summary_lines(traces, verdicts, traces_of(self.earlier)) + finish_line()
         files = [file for drawing in drawings.values() if (file := drawing.recorder.saved) is not None]
         frame.answer = speaker.answer
-        frame.exchange = Exchange(self.messages[-1].content, speaker.answer, traces, verdicts, files)
+        frame.exchange = Exchange(
+            self.messages[-1].content, speaker.answer, traces, verdicts, files, self.run.id
+        )
 
     async def _ask(self, traces: list[Trace]) -> Best:
         """Ask the target where texts part; nothing when the question is stopped meanwhile."""

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 
 import gradio as gr
 
+from dflash_viz.ui.shelf import Shelf
+from dflash_viz.ui.stage import make_stage
+
 TITLE = "DFlash Viz"
+LIVE = "live"
 
 # Label and question by kind; the last is the one where n-gram shines.
 EXAMPLES = (
@@ -26,13 +30,6 @@ EXAMPLES = (
     ),
 )
 
-STAGE_SCRIPT = """
-const view = DFlashViz.mount(element.querySelector('.dv-root'));
-const show = () => view.feed(props.value || '');
-watch('value', show);
-show();
-"""
-
 INTRO = (
     "A small **drafter** guesses the next tokens; the **target** checks them all in one pass and keeps the "
     "longest correct beginning. The text is the target's own; drafting is there to make it faster. Each "
@@ -49,19 +46,22 @@ class Layout:
     """The components, made inside a ``gr.Blocks``: ``titles`` are the lanes' by name, ``chips`` the HTML
     of their states at the beginning."""
 
+    shelf: Shelf
+
     def lay_out(self, titles: Mapping[str, str], chips: str) -> None:
         """Create the components."""
         self._header(titles, chips)
+        with gr.Tabs(selected=LIVE, elem_id="tabs") as self.tabs:
+            with gr.Tab("Live", id=LIVE):
+                self._live(titles)
+            self.shelf.lay_out()
+
+    def _live(self, titles: Mapping[str, str]) -> None:
         with gr.Row(elem_classes="dv-columns"):
             with gr.Column(scale=4, min_width=320, elem_classes="dv-chat"):
                 self._chat()
             with gr.Column(scale=7, min_width=320, elem_classes="dv-stage"):
-                self.stage = gr.HTML(
-                    value="",
-                    html_template='<div class="dv-root"></div>',
-                    js_on_load=STAGE_SCRIPT,
-                    elem_id="stage",
-                )
+                self.stage = make_stage("stage")
             with gr.Column(scale=4, min_width=320, elem_classes="dv-extras"):
                 self._settings(titles)
                 self.files = gr.Files(label="Traces of this run", visible=False, elem_id="files")
@@ -145,4 +145,9 @@ class Layout:
             self.seed = gr.Number(
                 value=0, minimum=0, maximum=2**31 - 1, precision=0, label="Seed", elem_id="seed",
                 info="Above temperature 0 the same seed gives the same draws in the same lane.",
+            )  # fmt: skip
+            self.top_k = gr.Slider(
+                0, 20, value=5, step=1, label="Recorded probabilities", elem_id="top-k",
+                info="The most probable tokens of drafter and target that are kept for each position, for "
+                "the inspector. They cost every lane a few percent of its speed; 0: none are kept.",
             )  # fmt: skip

@@ -12,14 +12,16 @@ from typing import Any
 import gradio as gr
 
 from dflash_viz.lanes import Fleet, Lane
-from dflash_viz.trace import Sampling, Trace
+from dflash_viz.trace import Run, Sampling
 from dflash_viz.ui.api import make_stream
-from dflash_viz.ui.chat import Exchange, Frame, Question, summary_lines, to_messages
+from dflash_viz.ui.chat import Exchange, Frame, Question, to_messages
 from dflash_viz.ui.layout import TITLE, Layout
-from dflash_viz.ui.verdicts import judge_texts
+from dflash_viz.ui.library import Library
+from dflash_viz.ui.playback import run_document
+from dflash_viz.ui.shelf import Shelf
 from dflash_viz.views.engine_status import Chip, chips_html
 from dflash_viz.views.lane_style import LaneStyle, lane_styles
-from dflash_viz.views.page_lines import problem_line, recorded_document
+from dflash_viz.views.page_lines import problem_line
 
 MAX_PROMPT_CHARACTERS = 20_000
 # Visitors whose question runs or waits for the machine; who waits is told so. Behind them gradio's own
@@ -34,11 +36,13 @@ NO_ENGINE = "No engine runs here: this page shows recorded runs only."
 class Page(Layout):
     """Wires the lanes to the components; holds the questions that run, by browser session."""
 
-    def __init__(self, fleet: Fleet | None, recorded: Sequence[Trace]) -> None:
+    def __init__(self, fleet: Fleet | None, gallery: Sequence[Run], local: bool = True) -> None:
         self.fleet = fleet
+        self.shelf = Shelf(Library(gallery), local)
         self.lanes: dict[str, Lane] = fleet.lanes if fleet is not None else {}
         self.styles = lane_styles([(name, lane.spec.method) for name, lane in self.lanes.items()])
-        self.greeting = _greeting(recorded, fleet is not None)
+        note = WELCOME_NOTE if fleet is not None else ""
+        self.greeting = run_document(gallery[0], note) if gallery else ""
         self._running: dict[str, Question] = {}
 
     def build(self) -> gr.Blocks:
@@ -47,6 +51,7 @@ class Page(Layout):
         with demo:
             self.lay_out({name: style.title for name, style in self.styles.items()}, self._chips())
             self._events(demo)
+            self.shelf.wire(demo, self.tabs, self.conversation)
             if self.fleet is not None:
                 gr.events.api(make_stream(self.fleet), api_name="run", concurrency_limit=MAX_RUNS)
         return demo
@@ -55,7 +60,7 @@ class Page(Layout):
         quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
         inputs: set[Any] = {
             self.box, self.conversation, self.chosen, self.contended, self.system, self.temperature,
-            self.top_p, self.max_tokens, self.seed,
+            self.top_p, self.max_tokens, self.seed, self.top_k,
         }  # fmt: skip
         outputs = [
             self.conversation, self.chatbot, self.box, self.stage, self.send, self.stop, self.again,
@@ -125,6 +130,7 @@ class Page(Layout):
                 None if seed is None else int(seed),
                 values[self.top_p],
             ),
+            int(values[self.top_k]),
             values[self.contended],
             conversation,
             self.styles,
@@ -233,14 +239,6 @@ class Page(Layout):
         return chips_html([_chip(lane, self.styles[name]) for name, lane in self.lanes.items()])
 
 
-def _greeting(recorded: Sequence[Trace], engine: bool) -> str:
-    """The document of the recorded runs that the page shows until somebody asks."""
-    if not recorded:
-        return ""
-    summary = summary_lines(recorded, judge_texts(recorded), ())
-    return recorded_document(recorded, WELCOME_NOTE if engine else "", summary)
-
-
 def _chip(lane: Lane, style: LaneStyle) -> Chip:
     status = lane.status
     if lane.paused:
@@ -283,6 +281,10 @@ def _hidden() -> Any:
     return gr.update(visible=False)
 
 
-def create_app(fleet: Fleet | None, recorded: Sequence[Trace]) -> gr.Blocks:
-    """Build the app around a fleet (None: no engine) and the recorded runs it greets with."""
-    return Page(fleet, recorded).build()
+def create_app(fleet: Fleet | None, gallery: Sequence[Run], local: bool = True) -> gr.Blocks:
+    """Build the app around a fleet (None: no engine) and the recorded gallery, whose first run greets.
+
+    ``local``: whoever uses the page sits at this machine. Only they may open its files by their path,
+    and see the runs of every visit; others see those of their own.
+    """
+    return Page(fleet, gallery, local).build()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dflash_viz.bench.record import read_welcome
+from dflash_viz.bench.record import read_gallery
 from dflash_viz.metrics import CopyFinder
 from dflash_viz.metrics.lookup import DEFAULT_WINDOW
 from dflash_viz.trace import Fingerprint, ModelPrint, Step
@@ -46,16 +46,17 @@ def test_shorter_n_grams_than_the_engine_looks_up_are_not_reported() -> None:
 
 
 def test_every_block_of_a_real_lane_has_its_source() -> None:
-    (trace,) = (t for t in read_welcome() if t.header.fingerprint.method == "ngram")
-    one, context, blocks = CopyFinder(trace.header), list(trace.header.prompt_token_ids), 0
-    for step in trace.steps:
-        found = one.feed(step)
-        assert (found is not None) == bool(step.drafted)
-        if found is not None:
-            at, n = found
-            assert context[at : at + len(step.drafted)] == step.drafted
-            assert context[at - n : at] == context[len(context) - n :]
-            assert DEFAULT_WINDOW[0] <= n <= DEFAULT_WINDOW[1]
-            blocks += 1
-        context += step.emitted
-    assert blocks > 5
+    blocks = 0
+    for trace in (t for run in read_gallery() for t in run.traces if t.header.lane == "ngram"):
+        one, context = CopyFinder(trace.header), list(trace.header.prompt_token_ids)
+        for step in trace.steps:
+            found = one.feed(step)
+            assert (found is not None) == bool(step.drafted)
+            if found is not None:
+                at, n = found
+                assert context[at : at + len(step.drafted)] == step.drafted
+                assert context[at - n : at] == context[len(context) - n :]
+                assert DEFAULT_WINDOW[0] <= n <= DEFAULT_WINDOW[1]
+                blocks += 1
+            context += step.emitted
+    assert blocks > 50

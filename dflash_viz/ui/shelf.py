@@ -1,0 +1,324 @@
+"""The tab of recorded runs: open, examine, compare, save, delete."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from dflash_viz.trace import PLAIN, Run, Trace, TraceError
+from dflash_viz.ui.chat import Exchange
+from dflash_viz.ui.library import Library, Place, label_of, place_of_path
+from dflash_viz.ui.playback import run_document
+from dflash_viz.ui.runs import RunSummary, delete_run, recent
+from dflash_viz.ui.saving import EXPORTS
+from dflash_viz.ui.stage import make_stage
+from dflash_viz.views.calibration_page import calibration_html
+from dflash_viz.views.diagnosis_page import diagnosis_html
+from dflash_viz.views.diff_page import diff_html
+
+RECORDED = "recorded"
+MAX_PILE = 8
+"""Runs of this visit that a comparison offers."""
+
+THIS, ALL_GALLERY, ALL_OWN = "This run", "The whole gallery", "All your runs"
+NOTHING_OPEN = "Open a run first."
+NO_DRAFTS = "<p>Nothing was drafted in this run.</p>"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A run that was opened: its title, where it lies, its lanes."""
+
+    title: str
+    place: Place
+    lanes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What one visitor has open: the run that is shown, and the latest ones for comparisons."""
+
+    shown: Place | None = None
+    pile: tuple[Opened, ...] = ()
+
+    def opened(self, run: Run, place: Place) -> Visit:
+        """The visit once a run is shown."""
+        lanes = tuple(trace.header.lane for trace in run.traces)
+        others = [one for one in self.pile if one.place != place]
+        return Visit(place, (Opened(run.title, place, lanes), *others)[:MAX_PILE])
+
+    def without(self, place: Place) -> Visit:
+        """The visit once a run is deleted."""
+        return Visit(None, tuple(one for one in self.pile if one.place != place))
+
+    def choices(self) -> list[tuple[str, str]]:
+        """Every trace of the runs that were opened, with the key that stands for it."""
+        return [
+            (f"{one.title} · {lane}", _key(number, place))
+            for number, one in enumerate(self.pile)
+            for place, lane in enumerate(one.lanes)
+        ]
+
+
+class Shelf:
+    """The components of the tab and what happens when they are used.
+
+    ``local``: the visitor sits at this machine, so its paths and everybody's runs are theirs.
+    """
+
+    def __init__(self, library: Library, local: bool) -> None:
+        self.library = library
+        self.local = local
+
+    def lay_out(self) -> None:
+        """Create the components, inside a ``gr.Tabs``."""
+        with gr.Tab("Recorded", id=RECORDED) as self.tab, gr.Row(elem_classes="dv-columns dv-shelf"):
+            self.visit = gr.State(Visit())
+            with gr.Column(scale=4, min_width=300, elem_classes="dv-chat"):
+                self._choices()
+            with gr.Column(scale=7, min_width=320, elem_classes="dv-stage"):
+                self.message = gr.HTML("", elem_id="shelf-message", padding=False)
+                self.stage = make_stage("recorded-stage")
+                self._examination()
+
+    def _choices(self) -> None:
+        with gr.Accordion("Gallery", open=True, elem_id="gallery"):
+            self.gallery = gr.Radio(
+                [(run.title, address) for address, run in self.library.gallery.items()],
+                label="Real runs of the embedded lanes, recorded earlier", elem_id="gallery-runs",
+            )  # fmt: skip
+        with gr.Accordion("Your runs", open=False, elem_id="mine"):
+            self.mine = gr.Radio([], label="Kept as they ran, newest first", elem_id="my-runs")
+            self.delete = gr.Button("Delete this run", visible=False, elem_id="delete", variant="stop")
+            with gr.Row(visible=False) as self.sure:
+                self.really = gr.Button("Delete for good", elem_id="really", variant="stop", min_width=100)
+                self.keep = gr.Button("Keep it", elem_id="keep", min_width=70)
+        with gr.Accordion("Open a file", open=False, elem_id="open"):
+            self.upload = gr.File(
+                label="Trace files of one prompt (.jsonl, .jsonl.gz; up to 50 MB and 200,000 steps each)",
+                file_count="multiple", height=140, elem_id="upload",
+            )  # fmt: skip
+            self.path = gr.Textbox(
+                label="Or the path of a trace, or of a run's folder, on this machine",
+                submit_btn="Open", visible=self.local, elem_id="path",
+            )  # fmt: skip
+        with gr.Accordion("Save this run", open=False, elem_id="save"):
+            self.formats = gr.Radio(
+                [(export.label, key) for key, export in EXPORTS.items()], label="Format", elem_id="formats",
+                info="Traces open here again; the others are for tools of your own.",
+            )  # fmt: skip
+            self.saved = gr.Files(label="Ready to download", visible=False, elem_id="saved")
+
+    def _examination(self) -> None:
+        with gr.Accordion("Diagnosis: is something wrong?", open=False, elem_id="diagnosis"):
+            self.scope = gr.Radio(
+                (THIS, ALL_GALLERY, ALL_OWN), value=THIS, label="Look at (here and under Confidence)",
+                elem_id="scope",
+            )  # fmt: skip
+            self.findings = gr.HTML(NOTHING_OPEN, elem_id="findings")
+        with gr.Accordion("Confidence: can the drafter be believed, and which K?", open=False, elem_id="k"):
+            self.calibration = gr.HTML(NOTHING_OPEN, elem_id="calibration")
+        with gr.Accordion("Compare two traces of one prompt", open=False, elem_id="compare"):
+            with gr.Row():
+                self.first = gr.Dropdown([], label="A", elem_id="first", min_width=200)
+                self.second = gr.Dropdown([], label="B", elem_id="second", min_width=200)
+            self.difference = gr.HTML(NOTHING_OPEN, elem_id="difference")
+
+    def wire(self, demo: gr.Blocks, tabs: gr.Tabs, conversation: gr.State) -> None:
+        """Connect the components; ``conversation`` is the live chat, whose runs are the visitor's own."""
+        quiet: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private"}
+        self.tabs = tabs
+        shown = [
+            self.visit, self.message, self.stage, self.findings, self.calibration, self.first, self.second,
+            self.difference, self.saved, self.formats, self.delete, self.sure, self.gallery, self.mine,
+        ]  # fmt: skip
+        asked = [self.visit, self.scope, conversation]
+        self.gallery.input(self.open_gallery, [*asked, self.gallery], shown, **quiet)
+        self.mine.input(self.open_own, [*asked, self.mine], shown, **quiet)
+        self.upload.upload(self.open_files, [*asked, self.upload], shown, **quiet)
+        self.path.submit(self.open_path, [*asked, self.path], shown, **quiet)
+        self.tab.select(self.enter, asked, shown, **quiet)
+        demo.load(self.follow_link, asked, [*shown, tabs], **quiet)
+        self.scope.input(self.examine, asked, [self.findings, self.calibration], **quiet)
+        for side in (self.first, self.second):
+            side.input(self.compare, [self.visit, self.first, self.second], self.difference, **quiet)
+        self.formats.input(self.save, [self.visit, self.formats], [self.message, self.saved], **quiet)
+        self.delete.click(lambda: gr.update(visible=True), None, self.sure, **quiet)
+        self.keep.click(lambda: gr.update(visible=False), None, self.sure, **quiet)
+        self.really.click(self.remove, [self.visit, conversation], shown, **quiet)
+
+    def open_gallery(
+        self, visit: Visit, scope: str, conversation: list[Exchange], address: str
+    ) -> dict[Any, Any]:
+        """A run of the gallery was chosen."""
+        return {**self._show(visit, scope, conversation, Place(address)), self.mine: gr.update(value=None)}
+
+    def open_own(
+        self, visit: Visit, scope: str, conversation: list[Exchange], address: str
+    ) -> dict[Any, Any]:
+        """One of the visitor's own runs was chosen; these can be deleted."""
+        shown = self._show(visit, scope, conversation, Place(address))
+        return {**shown, self.gallery: gr.update(value=None), self.delete: gr.update(visible=True)}
+
+    def open_files(
+        self, visit: Visit, scope: str, conversation: list[Exchange], files: list[str]
+    ) -> dict[Any, Any]:
+        """Files were uploaded."""
+        return self._show(visit, scope, conversation, Place(files=tuple(map(Path, files))))
+
+    def open_path(self, visit: Visit, scope: str, conversation: list[Exchange], text: str) -> dict[Any, Any]:
+        """A path was typed."""
+        if not self.local:  # the box is hidden, but anybody can call what is behind it
+            return {self.message: _problem("Paths are for whoever runs this app: upload the file instead.")}
+        try:
+            return self._show(visit, scope, conversation, place_of_path(text))
+        except TraceError as error:
+            return {self.message: _problem(str(error))}
+
+    def enter(self, visit: Visit, scope: str, conversation: list[Exchange]) -> dict[Any, Any]:
+        """The tab was opened: its list is brought up to date, and it is never empty."""
+        mine = {self.mine: gr.update(choices=self._own_choices(conversation))}
+        if visit.shown is not None or not self.library.gallery:
+            return mine
+        address = next(iter(self.library.gallery))
+        shown = self._show(visit, scope, conversation, Place(address))
+        return {**shown, **mine, self.gallery: address}
+
+    def follow_link(
+        self, visit: Visit, scope: str, conversation: list[Exchange], request: gr.Request
+    ) -> dict[Any, Any]:
+        """The page was opened, perhaps by a link to a run."""
+        address = request.query_params.get("run", "")
+        if not address:
+            return {self.message: ""}
+        shown = self._show(visit, scope, conversation, Place(address))
+        if address in self.library.gallery:
+            shown[self.gallery] = address
+        return {**shown, self.tabs: gr.update(selected=RECORDED)}
+
+    def _show(self, visit: Visit, scope: str, conversation: list[Exchange], place: Place) -> dict[Any, Any]:
+        """Put a run on the stage; whatever cannot be opened leaves the one that is there."""
+        try:
+            run = self.library.open(place)
+        except TraceError as error:
+            return {self.message: _problem(str(error))}
+        visit = visit.opened(run, place)
+        a, b = _pair(run)
+        choices = visit.choices()
+        return {
+            self.visit: visit,
+            self.message: "",
+            self.stage: run_document(run),
+            **self._examined(run, scope, conversation),
+            self.first: gr.update(choices=choices, value=_key(0, a)),
+            self.second: gr.update(choices=choices, value=_key(0, b)),
+            self.difference: diff_html(run.traces[a], run.traces[b]),
+            self.saved: gr.update(value=None, visible=False),
+            self.formats: None,
+            self.delete: gr.update(visible=False),
+            self.sure: gr.update(visible=False),
+        }
+
+    def examine(self, visit: Visit, scope: str, conversation: list[Exchange]) -> dict[Any, Any]:
+        """Another set of runs is to be judged."""
+        if visit.shown is None:
+            return {self.findings: NOTHING_OPEN, self.calibration: NOTHING_OPEN}
+        try:
+            return self._examined(self.library.open(visit.shown), scope, conversation)
+        except TraceError as error:
+            return {self.findings: _problem(str(error)), self.calibration: _problem(str(error))}
+
+    def _examined(self, run: Run, scope: str, conversation: list[Exchange]) -> dict[Any, Any]:
+        runs = self._in_scope(run, scope, conversation)
+        traces = [trace for one in runs for trace in one.traces]
+        plain = [trace for trace in traces if trace.header.fingerprint.method == PLAIN]
+        lanes = dict.fromkeys(trace.header.lane for trace in run.traces if trace not in plain)
+        sets = [[trace for trace in traces if trace.header.lane == lane] for lane in lanes]
+        return {
+            self.findings: "".join(diagnosis_html(one, plain) for one in sets) or NO_DRAFTS,
+            self.calibration: "".join(calibration_html(one, plain) for one in sets) or NO_DRAFTS,
+        }
+
+    def _in_scope(self, run: Run, scope: str, conversation: list[Exchange]) -> list[Run]:
+        if scope == ALL_GALLERY:
+            return list(self.library.gallery.values())
+        if scope == ALL_OWN:
+            own = [one for one in self._own(conversation) if not one.problem]
+            return [self.library.open(Place(one.id)) for one in own]
+        return [run]
+
+    def compare(self, visit: Visit, first: str | None, second: str | None) -> str:
+        """Two traces were chosen."""
+        try:
+            traces = [self._trace(visit, key) for key in (first, second)]
+        except TraceError as error:
+            return _problem(str(error))
+        return diff_html(*traces)
+
+    def _trace(self, visit: Visit, key: str | None) -> Trace:
+        """The trace behind a choice; the choice comes from the browser."""
+        try:
+            number, lane = map(int, (key or "").split("/"))
+            return self.library.open(visit.pile[number].place).traces[lane]
+        except (ValueError, IndexError) as error:
+            raise TraceError("Choose two traces.") from error
+
+    def save(self, visit: Visit, form: str) -> dict[Any, Any]:
+        """Write the run that is shown, in the chosen format."""
+        try:
+            if visit.shown is None:
+                raise TraceError(NOTHING_OPEN)
+            run = self.library.open(visit.shown)
+            folder = Path(tempfile.mkdtemp(prefix="dflash-viz-"))
+            files = EXPORTS[form].write(run.traces, folder)
+        except (TraceError, OSError) as error:
+            return {self.message: _problem(str(error)), self.saved: gr.update(visible=False)}
+        return {self.message: "", self.saved: gr.update(value=list(map(str, files)), visible=True)}
+
+    def remove(self, visit: Visit, conversation: list[Exchange]) -> dict[Any, Any]:
+        """Delete the run that is shown, for good."""
+        place = visit.shown or Place()
+        hidden = {self.delete: gr.update(visible=False), self.sure: gr.update(visible=False)}
+        try:
+            if place.address not in {one.id for one in self._own(conversation)}:
+                raise TraceError("Only a run of your own can be deleted: choose it under Your runs.")
+            delete_run(place.address)
+        except TraceError as error:
+            return {self.message: _problem(str(error)), **hidden}
+        choices = self._own_choices(conversation)
+        return {
+            self.visit: visit.without(place), self.message: _note("The run is deleted."), self.stage: "",
+            self.mine: gr.update(choices=choices, value=None), **hidden,
+        }  # fmt: skip
+
+    def _own(self, conversation: list[Exchange]) -> list[RunSummary]:
+        """The visitor's runs: all of this machine's, or those of this visit."""
+        mine = {turn.address for turn in conversation}
+        return [one for one in recent() if self.local or one.id in mine]
+
+    def _own_choices(self, conversation: list[Exchange]) -> list[tuple[str, str]]:
+        return [(label_of(one), one.id) for one in self._own(conversation)]
+
+
+def _pair(run: Run) -> tuple[int, int]:
+    """The two traces to compare first: no speculation, and what it is there to be compared with."""
+    methods = [trace.header.fingerprint.method for trace in run.traces]
+    plain = methods.index(PLAIN) if PLAIN in methods else len(methods) - 1
+    return plain, 0
+
+
+def _key(number: int, lane: int) -> str:
+    return f"{number}/{lane}"
+
+
+def _problem(text: str) -> str:
+    return f'<div class="dv-shelf-problem" role="alert">⚠ {escape(text)}</div>'
+
+
+def _note(text: str) -> str:
+    return f'<div class="dv-shelf-note" role="status">{escape(text)}</div>'
