@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dflash_viz.trace.model import End, Header, Last, Position, Step, TokenProb
+from dflash_viz.trace.model import End, Header, Position, Step, TokenProb
 
 MAX_DRAFTED = 1024
 _MAX_ID = 2**31
@@ -27,8 +27,8 @@ class StepChecks:
     def fault(self, step: Step) -> str:
         """What is wrong with the next step, in a few words; nothing when it can be relied on."""
         fault = (
-            self._timing(step)
-            or self._tokens(step)
+            self._place(step)
+            or _tokens(step)
             or (self._new_texts(step.tokens) if step.tokens else "")
             or (_probabilities(step) if step.positions else "")
         )
@@ -36,32 +36,13 @@ class StepChecks:
         self._offset += len(step.emitted)
         return fault
 
-    def _timing(self, step: Step) -> str:
+    def _place(self, step: Step) -> str:
         if not self._clock <= step.start <= step.end <= _MAX_SECONDS:
             return "its times go backwards, or on for decades"
         if not (0 <= step.draft_s <= _MAX_SECONDS and 0 <= step.verify_s <= _MAX_SECONDS):
             return "a time is negative, or decades long"
-        return ""
-
-    def _tokens(self, step: Step) -> str:
-        drafted, emitted, accepted = step.drafted, step.emitted, step.num_accepted
-        if not 0 <= accepted <= len(drafted) <= MAX_DRAFTED:
-            return f"{accepted} of {len(drafted)} drafted tokens accepted, of at most {MAX_DRAFTED}"
-        if not 1 <= len(emitted) <= accepted + 1:
-            return f"{accepted} tokens accepted, {len(emitted)} emitted"
-        if emitted[:accepted] != drafted[: min(accepted, len(emitted))]:
-            return "the emitted tokens do not begin with the accepted ones"
-        if _out_of_range(emitted) or (drafted and _out_of_range(drafted)):
-            return "a token id is out of range"
-        return self._marks(step)
-
-    def _marks(self, step: Step) -> str:
-        if step.last != _expected_last(step):
-            return f"its last token cannot be {step.last or 'cut off'}"
         if step.offset != self._offset:
             return f"{self._offset} tokens came before it"
-        if (step.prefill and (step.drafted or step.index)) or (step.padded and not step.drafted):
-            return "it cannot be what it is marked as"
         return "" if 1 <= step.batch_size < _MAX_ID else "its batch size is out of range"
 
     def _new_texts(self, tokens: Mapping[int, str]) -> str:
@@ -86,16 +67,26 @@ def end_fault(end: End) -> str:
     return "a count is negative" if min(counts) < 0 else _numbers_fault(end)
 
 
+def _tokens(step: Step) -> str:
+    drafted, emitted, accepted = step.drafted, step.emitted, step.num_accepted
+    k, n = len(drafted), len(emitted)
+    if not 0 <= accepted <= k <= MAX_DRAFTED:
+        return f"{accepted} of {k} drafted tokens accepted, of at most {MAX_DRAFTED}"
+    if not 1 <= n <= accepted + 1:
+        return f"{accepted} tokens accepted, {n} emitted"
+    if accepted and emitted[:accepted] != drafted[: accepted if accepted < n else n]:
+        return "the emitted tokens do not begin with the accepted ones"
+    own = "plain" if not k else "bonus" if accepted == k else "recovered"
+    if step.last != (own if n > accepted else None):
+        return f"its last token cannot be {step.last or 'cut off'}"
+    if (step.prefill and (k or step.index)) or (step.padded and not k):
+        return "it cannot be what it is marked as"
+    # What comes before the last emitted token has been drafted.
+    return "a token id is out of range" if _out_of_range([*drafted, emitted[-1]]) else ""
+
+
 def _out_of_range(ids: list[int]) -> bool:
     return min(ids) < 0 or max(ids) >= _MAX_ID
-
-
-def _expected_last(step: Step) -> Last | None:
-    if len(step.emitted) <= step.num_accepted:
-        return None
-    if not step.drafted:
-        return "plain"
-    return "bonus" if step.num_accepted == len(step.drafted) else "recovered"
 
 
 def _texts_fault(tokens: Mapping[int, str]) -> str:

@@ -102,7 +102,9 @@ def read_summary(path: Path) -> TraceSummary:
 
 def decode_trace(data: bytes) -> Trace:
     """Decode the bytes of a trace file; see ``read_trace``."""
-    lines = data.removesuffix(b"\n").split(b"\n")
+    lines = data.split(b"\n")
+    if len(lines) > 1 and not lines[-1]:  # what follows the last line's newline
+        lines.pop()
     trace = Trace(_header(lines[0]))
     if (minor := _minor_notice(trace.header.schema)) is not None:
         trace.notices.append(minor)
