@@ -225,3 +225,9 @@ class Trace(msgspec.Struct):
     def lines(self) -> list[Line]:
         """The trace as its file's lines."""
         return [self.header, *self.steps, *([self.end] if self.end else [])]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: every step's block."""
+        from dflash_viz.trace.notebook import trace_html
+
+        return trace_html(self)

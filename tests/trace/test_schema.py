@@ -58,8 +58,9 @@ def test_every_field_that_we_write_is_in_it(schema: Any, trace: Trace) -> None:
 
 @pytest.mark.parametrize(
     ("line", "field", "value"),
-    [(0, "origin", "invented"), (1, "index", "1"), (1, "emitted", None), (2, "last", "best"), (2, "type", "x"),
-     (3, "positions", [{"target": [[1]]}]), (-1, "check", {}), (-1, "num_output_tokens", 1.5)],
+    [(0, "origin", "invented"), (1, "index", "1"), (1, "emitted", None), (2, "last", "best"),
+     (2, "type", "x"), (3, "positions", [{"target": [[1]]}]), (-1, "check", {}),
+     (-1, "num_output_tokens", 1.5)],
 )  # fmt: skip
 def test_it_refuses_what_is_no_trace(schema: Any, trace: Trace, line: int, field: str, value: Any) -> None:
     wrong = json.loads(encode_line(trace.lines()[line]))
