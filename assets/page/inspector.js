@@ -16,12 +16,12 @@
   };
   const MOVES = [
     // css class, sign, word, name, [action, arguments]
-    ["dv-previous-step", "‹", "step", "Previous step", ["step", -1]],
-    ["dv-next-step", "›", "step", "Next step", ["step", 1]],
-    ["dv-previous-rejection", "‹ ✗", "rejection", "Previous rejection", ["jump", "rejection", -1]],
-    ["dv-next-rejection", "✗ ›", "rejection", "Next rejection", ["jump", "rejection", 1]],
-    ["dv-previous-full", "‹ ★", "full block", "Previous full block", ["jump", "full", -1]],
-    ["dv-next-full", "★ ›", "full block", "Next full block", ["jump", "full", 1]],
+    ["dv-move-previous-step", "‹", "step", "Previous step", ["step", -1]],
+    ["dv-move-next-step", "›", "step", "Next step", ["step", 1]],
+    ["dv-move-previous-rejection", "‹ ✗", "rejection", "Previous rejection", ["jump", "rejection", -1]],
+    ["dv-move-next-rejection", "✗ ›", "rejection", "Next rejection", ["jump", "rejection", 1]],
+    ["dv-move-previous-full", "‹ ★", "full block", "Previous full block", ["jump", "full", -1]],
+    ["dv-move-next-full", "★ ›", "full block", "Next full block", ["jump", "full", 1]],
   ];
   const COMPLETION = 3; // later tokens that can still finish a character of this step
 
@@ -60,7 +60,7 @@
         node.addEventListener("click", () => this.actions[action[0]](...action.slice(1)));
         return node;
       });
-      const close = button(moves, "dv-move dv-close", "✕", () => this.actions.close());
+      const close = button(moves, "dv-move dv-inspector-close", "✕", () => this.actions.close());
       close.title = "Close (Escape)";
       close.setAttribute("aria-label", "Close the step inspector");
     }
@@ -164,7 +164,6 @@
     drawStep(step) {
       const { lane, at } = this;
       this.leavePopover(this.terms);
-      this.leavePopover(this.lists);
       this.kind = DFlashViz.breakKind(lane, at);
       this.node.dataset.kind = this.kind || "unknown";
       setText(this.sentence, DFlashViz.breakSentence(lane, at));

@@ -39,7 +39,7 @@
     const line = add(node, "div", "dv-entry-line");
     line.append(DFlashViz.tokenNode(facts.candidate(lane, step, i, entry.id)));
     add(line, "span", "dv-entry-tags", tags.map((tag) => TAGS[tag]).join(" "));
-    add(line, "span", "dv-entry-p", entry.p === null ? "not recorded" : decimals(entry.p));
+    add(line, "span", "dv-entry-p", entry.p === null ? "not among them" : decimals(entry.p));
     const bar = add(node, "div", "dv-entry-bar");
     bar.setAttribute("aria-hidden", "true");
     add(bar, "div", "dv-entry-fill").style.width = 100 * (entry.p || 0) + "%";

@@ -459,5 +459,32 @@ def test_on_a_phone_it_is_a_sheet(inspect) -> None:
     page.evaluate("inspector.node.scrollTop = 300")
     bar = page.locator(".stage .dv-inspector-bar").bounding_box()
     assert bar["y"] == pytest.approx(sheet["y"] + 2, abs=1), "the buttons stay in reach"
-    page.locator(".stage .dv-close").tap()
+    page.locator(".stage .dv-inspector-close").tap()
     assert page.locator(".stage .dv-inspector").is_hidden()
+
+
+def test_on_a_phone_the_block_stays_in_sight(open_page, feed) -> None:
+    page = open_page(phone=True)
+    feed(page, as_document(recorded("dflash")))
+    page.locator(".dv-block .dv-cell").nth(2).tap()
+    sheet = page.locator(".dv-inspector")
+    sheet.wait_for()
+    block = page.locator(".dv-block").bounding_box()
+    assert block["y"] >= 0
+    assert block["y"] + block["height"] <= sheet.bounding_box()["y"]
+
+
+def test_from_a_cell_and_back_by_keyboard(open_page, feed) -> None:
+    page = open_page()
+    feed(page, as_document(recorded("dflash")))
+    page.locator(".dv-block .dv-cell[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.locator(".dv-inspector").wait_for()
+    assert page.evaluate("document.activeElement.className") == "dv-inspector"
+    assert page.locator(".dv-inspector [aria-selected=true]").get_attribute("data-position") == "0"
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("document.querySelector('.dv-inspector-step').textContent === 'Step 40 of 41'")
+    page.keyboard.press("Escape")
+    assert page.locator(".dv-inspector").is_hidden()
+    assert page.evaluate("document.activeElement.closest('.dv-block') !== null")
