@@ -3,9 +3,11 @@
 // Plain scripts that share the DFlashViz namespace. Load them in this order, this file last:
 //   page/core.js
 //   page/tokens.js
+//   page/steps.js
 //   page/lane.js
 //   page/feed.js
 //   page/player.js
+//   page/address.js
 //   page/popover.js
 //   page/step_facts.js
 //   page/step_draft.js
@@ -13,6 +15,7 @@
 //   page/step_lists.js
 //   page/inspector.js
 //   page/head.js
+//   page/scrubber.js
 //   page/race.js
 //   page/table.js
 //   page/block.js
@@ -27,7 +30,7 @@
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add, setText } = DFlashViz;
+  const { add, isKind, setText } = DFlashViz;
   const WIDE = 900; // two cards side by side
   const NARROW = 480; // cards to swipe through
   const BROAD_CARD = 680; // steps and answer side by side
@@ -38,9 +41,15 @@
   const WAITING = "Asked. The first block appears as soon as the engine has read the prompt.";
   const UNREADABLE = { message: "A line of this run could not be read.", action: "What could be read is shown." };
 
+  // Widgets in which a key has a meaning of its own.
+  const TYPING = "input:not([type=range]), textarea, select, [contenteditable]";
+  const PRESSED = "button, a, summary, [role=button]"; // by the space bar
+  const SCROLLED = ".dv-answer, [type=range]"; // by Home and End
+
   class View {
     constructor(root) {
       this.root = root;
+      root.tabIndex = -1; // a click anywhere brings the keys here
       this.reader = new DFlashViz.Reader();
       this.frame = null;
       root.replaceChildren();
@@ -48,14 +57,20 @@
       this.empty = add(root, "div", "dv-empty-state", EMPTY);
       this.popover = new DFlashViz.Popover(root);
       this.board = add(root, "div", "dv-board"); // race and table, side by side where there is room
-      this.race = new DFlashViz.Race(this.board, this.playbackActions());
+      const left = add(this.board, "div", "dv-board-part");
+      this.race = new DFlashViz.Race(left);
+      this.scrubber = new DFlashViz.Scrubber(left, this.popover, this.playbackActions());
       this.table = new DFlashViz.Table(this.board, this.popover);
-      this.deck = new DFlashViz.Deck(root, () => this.schedule());
+      this.deck = new DFlashViz.Deck(root, this.deckActions());
+      this.inspector = new DFlashViz.Inspector(root, this.popover, this.inspectorActions());
+      this.address = new DFlashViz.Address(root);
       this.charts = new DFlashViz.Charts(root, this.popover);
       this.live = add(root, "div", "dv-hidden");
       this.live.setAttribute("aria-live", "polite");
       this.onKey = (event) => this.key(event);
       document.addEventListener("keydown", this.onKey);
+      this.onStageKey = (event) => this.stageKey(event);
+      root.addEventListener("keydown", this.onStageKey);
       this.watchTheme();
       this.watchWidth();
       this.reset();
@@ -64,7 +79,8 @@
     // Escape leaves a selected step. "?" explains what has the focus, else the first figure; in a text
     // field it is a question mark.
     key(event) {
-      if (event.key === "Escape") this.deck.cards.forEach((card) => card.leaveSelection());
+      if (this.root.offsetParent === null) return; // in a tab that is not shown
+      if (event.key === "Escape" && !event.defaultPrevented) this.deck.leaveSelections();
       if (event.key !== "?" || event.target.closest("input, textarea, [contenteditable]")) return;
       const focused = document.activeElement;
       const node = this.popover.explains(focused) ? focused : this.table.firstFigure;
@@ -73,12 +89,61 @@
       this.popover.toggle(node);
     }
 
+    // While the focus is inside: the steps of the active lane by keyboard.
+    stageKey(event) {
+      const { target, key } = event;
+      if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || target.closest(TYPING)) return;
+      if (key === " " && target.closest(PRESSED)) return;
+      if (["Home", "End"].includes(key) && target.closest(SCROLLED)) return;
+      if (["ArrowLeft", "ArrowRight"].includes(key) && target.closest("[type=range]")) return;
+      const action = this.stageKeys()[key];
+      if (!action || !this.activeLane) return;
+      event.preventDefault();
+      action();
+    }
+
+    stageKeys() {
+      return {
+        ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), Home: () => this.goTo(0), End: () => this.goToEnd(),
+        r: () => this.jump("rejection", 1), R: () => this.jump("rejection", -1),
+        f: () => this.jump("full", 1), F: () => this.jump("full", -1), " ": () => this.replayable && this.togglePlay(),
+      };
+    }
+
     playbackActions() {
       return {
         toggle: () => this.togglePlay(),
         restart: () => this.restart(),
         speed: (speed) => this.setSpeed(speed),
         mode: (mode) => this.setMode(mode),
+        seek: (at) => this.seek(at),
+        step: (delta) => this.step(delta),
+        first: () => this.goTo(0),
+        last: () => this.goToEnd(),
+        jump: (kind, direction) => this.jump(kind, direction),
+        address: () => this.address.of(this.place()),
+      };
+    }
+
+    deckActions() {
+      return {
+        again: () => this.schedule(),
+        touch: (name) => this.touch(name),
+        inspect: (lane, at, position) => this.inspect(lane, at, position),
+      };
+    }
+
+    // They are about the lane that is looked into, whatever was touched since.
+    inspectorActions() {
+      const there = (act) => {
+        this.active = this.inspected.lane.name;
+        act();
+      };
+      return {
+        step: (delta) => there(() => this.step(delta)),
+        jump: (kind, direction) => there(() => this.jump(kind, direction)),
+        select: (position) => this.inspect(this.inspected.lane, this.inspected.at, position),
+        close: () => this.closeInspector(),
       };
     }
 
@@ -111,21 +176,27 @@
     // Without room beside the race the table comes after the cards: it would push the blocks out of sight.
     placeTable(below) {
       if (below === (this.table.node.parentNode !== this.board)) return;
-      if (below) this.deck.node.after(this.table.node);
+      if (below) this.inspector.node.after(this.table.node);
       else this.board.append(this.table.node);
     }
 
     feed(value) {
       const { fresh, lines } = this.reader.read(value || "");
       if (fresh) this.reset();
+      const starved = !this.player.follows && this.player.finished;
       for (const line of lines) this.receive(line);
-      if (this.player.playing && DFlashViz.prefersReducedMotion() && !this.asked) this.apply(this.player.finish());
+      if (starved && !this.player.finished) this.player.playing = true; // it only stopped for want of steps
+      if (this.player.playing && DFlashViz.prefersReducedMotion() && !this.asked) this.player.finish();
+      this.openAddress();
       this.schedule();
     }
 
     reset() {
-      this.player = new DFlashViz.Player();
       this.lanes = new Map();
+      this.player = new DFlashViz.Player(this.lanes);
+      this.active = null; // name of the lane that was touched last
+      this.inspected = null; // { lane, at, position }
+      this.inspector.hide();
       this.run = null;
       this.definitions = null;
       this.keys = []; // of figures without a definition
@@ -146,8 +217,8 @@
 
     receive(line) {
       if (line.type === "header") this.laneName = line.lane;
-      if (["step", "figures", "end"].includes(line.type) && line.lane === undefined) line.lane = this.laneName;
-      if (line.lane !== undefined) this.apply(this.player.push(line));
+      if (["step", "steps", "figures", "end"].includes(line.type) && line.lane === undefined) line.lane = this.laneName;
+      if (line.lane !== undefined) this.tell(line);
       else if (line.type === "run") this.startRun(line);
       else if (line.type === "definitions") this.define(line);
       else if (line.type === "lanes") (line.lanes || []).forEach((lane) => this.addLane(lane));
@@ -178,14 +249,10 @@
     }
 
     // Data only; the next frame draws.
-    apply(lines) {
-      for (const line of lines) {
-        this.addLane({ name: line.lane }); // documents need not announce their lanes
-        const lane = this.lanes.get(line.lane);
-        lane.take(line);
-        if (line.type === "step") this.latest = lane;
-        if (line.type === "figures" && !this.definitions) this.learnKeys(Object.keys(line.values || {}));
-      }
+    tell(line) {
+      this.addLane({ name: line.lane }); // documents need not announce their lanes
+      this.lanes.get(line.lane).take(line);
+      if (line.type === "figures" && !this.definitions) this.learnKeys(Object.keys(line.values || {}));
     }
 
     learnKeys(keys) {
@@ -207,6 +274,7 @@
     draw(now) {
       this.tick(now);
       const lanes = Array.from(this.lanes.values());
+      this.showLanes(lanes);
       if (this.layoutDirty) this.layOut(lanes);
       if (this.runDirty && this.run) this.head.drawRun(this.run);
       this.runDirty = false;
@@ -214,11 +282,38 @@
       this.problems.splice(0).forEach((line) => this.head.drawProblem(line));
       this.empty.hidden = lanes.length > 0 || this.failed;
       setText(this.empty, this.run ? WAITING : EMPTY);
-      this.race.draw(lanes, this.player, this.run, this.replayable);
+      this.race.draw(lanes, this.player, this.run);
+      this.scrubber.draw(this.player, this.activeLane, this.replayable, Boolean(this.runId));
       this.table.draw(lanes);
+      this.deck.mark(this.replayable && this.activeLane ? this.activeLane.name : null);
       this.deck.draw(now);
+      this.drawInspector();
       this.charts.draw(lanes);
       this.announce(now);
+      if (this.runId) this.address.write(this.asked ? this.place() : { run: this.runId });
+    }
+
+    // How far each lane is shown follows from the clock.
+    showLanes(lanes) {
+      for (const lane of lanes) {
+        const before = lane.shown;
+        lane.show(this.player.shownOf(lane), this.player.finished);
+        if (lane.shown !== before) this.latest = lane;
+      }
+      const { activeLane, player } = this;
+      if (activeLane && !player.playing && !player.follows) this.latest = activeLane;
+    }
+
+    // It stays at the step that it was opened for while that is selected, else it goes along.
+    drawInspector() {
+      if (!this.inspected) return this.deck.markCell(null);
+      const { lane } = this.inspected;
+      const at = this.deck.cards.get(lane.name).at;
+      if (at < 0) return this.closeInspector();
+      if (at !== this.inspected.at) this.inspected = { lane, at, position: null };
+      this.inspector.show(lane, at, this.inspected.position);
+      this.inspector.draw();
+      return this.deck.markCell(this.inspected);
     }
 
     // The places of lanes, figures and charts: once per document, before there are values.
@@ -237,7 +332,7 @@
       const { player } = this;
       if (player.follows) return;
       const seconds = this.lastTick === null ? 0 : (now - this.lastTick) / 1000;
-      this.apply(player.advance(seconds));
+      player.advance(seconds);
       this.lastTick = player.playing ? now : null;
       if (player.playing) this.schedule();
     }
@@ -250,15 +345,116 @@
       return this.schedule();
     }
 
-    // The same lanes in the same places, with nothing in them yet.
     restart() {
-      this.asked = true;
+      this.readerMoves();
       this.lastTick = null;
       this.player.rewind();
       this.popover.hide();
-      this.lanes.forEach((lane, name) => this.lanes.set(name, new DFlashViz.Lane(lane.style)));
-      this.deck.replace(this.lanes, this.run && this.run.origin);
+      this.deck.leaveSelections();
       this.schedule();
+    }
+
+    // From now on the address says where the reader is, and no longer where the page was opened.
+    readerMoves() {
+      this.asked = true;
+      this.address.forget();
+    }
+
+    get runId() {
+      return this.run && this.run.id;
+    }
+
+    // The lane that was touched last, at first the document's first.
+    get activeLane() {
+      return this.lanes.get(this.active) || this.lanes.values().next().value;
+    }
+
+    touch(name) {
+      if (this.active === name) return;
+      this.active = name;
+      this.schedule();
+    }
+
+    // The step of the active lane that is looked at.
+    get at() {
+      return this.deck.cards.get(this.activeLane.name).at;
+    }
+
+    // Shows the step at index `at` of the active lane. A run that is still on the way has no clock to be set: there
+    // the step is selected.
+    goTo(at) {
+      const lane = this.activeLane;
+      const to = Math.max(0, Math.min(lane.steps.length - 1, at));
+      if (!lane.steps.length) return;
+      if (this.replayable) this.seek(to);
+      else this.deck.cards.get(lane.name).history.select(to);
+    }
+
+    // The clock goes where the active lane's step `at` has just come; -1 is before the first.
+    seek(at) {
+      this.readerMoves();
+      this.player.seek(this.activeLane, at);
+      this.deck.leaveSelections();
+      this.charts.hurry();
+      this.schedule();
+    }
+
+    step(delta) {
+      const { activeLane, at } = this;
+      const back = delta < 0 && this.replayable && at >= 0;
+      this.goTo(back ? this.player.before(activeLane, at) : at + delta);
+    }
+
+    goToEnd() {
+      if (this.replayable) this.goTo(Infinity);
+      else this.deck.leaveSelections();
+    }
+
+    // To the next step of a kind, or the one before; says so when there is none.
+    jump(kind, direction) {
+      const { steps } = this.activeLane;
+      let at = this.at + direction;
+      while (at >= 0 && at < steps.length && !isKind(steps[at], kind)) at += direction;
+      if (steps[at]) return this.goTo(at);
+      const words = kind === "full" ? "full block" : "rejection";
+      return setText(this.live, "There is no " + words + (direction > 0 ? " after" : " before") + " this step.");
+    }
+
+    // Opens the inspector: the step stays selected and a replay halts.
+    inspect(lane, at, position) {
+      this.readerMoves();
+      this.active = lane.name;
+      this.player.playing = false;
+      this.inspected = { lane, at, position };
+      const card = this.deck.cards.get(lane.name);
+      if (card.at !== at || !this.replayable) card.history.select(at);
+      this.schedule();
+    }
+
+    closeInspector() {
+      this.inspected = null;
+      this.inspector.hide();
+      this.schedule();
+    }
+
+    // Where the reader is, for the address.
+    place() {
+      const lane = this.activeLane;
+      const looked = this.inspected;
+      if (!lane || this.at < 0) return { run: this.runId };
+      const position = looked && looked.lane === lane ? looked.position : null;
+      return { run: this.runId, lane: lane.name, step: this.at, position };
+    }
+
+    // Goes where the page's address points, once its run is there.
+    openAddress() {
+      if (!this.runId || !this.replayable) return;
+      const opened = this.address.take(this.runId);
+      const lane = opened && this.lanes.get(opened.lane);
+      if (!lane || !lane.steps.length || opened.step === null) return;
+      this.active = lane.name;
+      this.goTo(opened.step);
+      if (opened.position !== null) this.inspect(lane, Math.min(opened.step, lane.steps.length - 1), opened.position);
     }
 
     setSpeed(speed) {
@@ -266,18 +462,16 @@
       this.schedule();
     }
 
-    // A replay under way starts over: the two ways share no clock.
+    // The two ways share no clock: the active lane stays where it is, and the others come to it.
     setMode(mode) {
-      const underWay = !this.player.finished;
-      this.player.mode = mode;
-      if (underWay) return this.restart();
-      return this.schedule();
+      if (this.activeLane) this.player.setMode(mode, this.activeLane);
+      this.schedule();
     }
 
     // Throttled: a screen reader could not keep up with every step.
     announce(now) {
       const lane = this.latest;
-      const step = lane && lane.steps[lane.steps.length - 1];
+      const step = lane && lane.last;
       if (!step || this.announced === step) return;
       this.announced = step;
       clearTimeout(this.announceTimer);
@@ -291,11 +485,13 @@
     destroy() {
       cancelAnimationFrame(this.frame);
       document.removeEventListener("keydown", this.onKey);
+      this.root.removeEventListener("keydown", this.onStageKey);
+      this.address.destroy();
       clearTimeout(this.announceTimer);
       this.observer.disconnect();
       this.sizes.disconnect();
       this.deck.clear();
-      this.charts.clear();
+      this.charts.destroy();
       this.popover.destroy();
       this.root.replaceChildren();
       views.delete(this.root);

@@ -2,8 +2,7 @@
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add, el, setText, setAttribute, milliseconds, tokens } = DFlashViz;
-  const MAY_SCROLL = 20; // more slots than this can be higher than the block's box
+  const { add, el, setText, milliseconds, tokens } = DFlashViz;
   const OWN_TOKEN_SLOTS = 2; // anchor and the target's token
   const FEWEST_COLUMNS = 6; // so that a lane without a drafter shows a token no wider than the others do
 
@@ -34,6 +33,7 @@
     return Boolean(first && first.part && !first.first);
   }
 
+  // A cell is a button: it opens the inspector at its position. `null` stands for the break.
   function cellNode(cell) {
     const node = el("div", "dv-cell dv-" + cell.kind + (cell.cut ? " dv-cut" : "") + (isJoined(cell) ? " dv-joined" : ""));
     const box = add(node, "div", "dv-cell-box");
@@ -43,16 +43,24 @@
     add(node, "span", "dv-position", cell.position);
     add(node, "span", "dv-hidden", meaning(cell));
     node.title = DFlashViz.segmentsText(cell.segments) + "\n" + meaning(cell) + "\ntoken id " + cell.id;
-    node.setAttribute("role", "listitem");
+    node.setAttribute("role", "button");
+    node.tabIndex = -1; // one cell at a time is in the tab order
+    node.dataset.position = cell.at === null ? "" : cell.at;
     return node;
   }
 
   class Block {
-    constructor(parent) {
+    // `inspect(position)` is told which cell was chosen: a 0-based position of the block, null for the break.
+    constructor(parent, inspect) {
+      this.inspect = inspect;
+      this.cells = [];
       this.label = add(parent, "div", "dv-block-label");
       this.row = add(parent, "div", "dv-block");
-      this.row.setAttribute("role", "group"); // a list once it has items
+      this.row.setAttribute("role", "group");
       this.row.setAttribute("aria-label", "Draft block");
+      this.row.addEventListener("click", (event) => this.choose(event.target.closest(".dv-cell")));
+      this.row.addEventListener("keydown", (event) => this.key(event));
+      this.row.addEventListener("focusin", (event) => this.rove(this.cells.indexOf(event.target)));
       this.caption = add(parent, "div", "dv-caption");
       this.time = new TimeBar(parent);
       this.reserve(0);
@@ -64,24 +72,54 @@
       if (this.slots === drafted + OWN_TOKEN_SLOTS) return;
       this.slots = drafted + OWN_TOKEN_SLOTS;
       this.row.style.setProperty("--dv-slots", Math.max(FEWEST_COLUMNS, this.slots));
-      if (this.slots > MAY_SCROLL) this.row.tabIndex = 0; // then the keyboard must reach it
-      if (!this.drawn) this.fill([]);
+      if (!this.cells.length) this.fill([]);
+    }
+
+    choose(cell) {
+      if (!cell || !this.cells.includes(cell)) return;
+      this.inspect(cell.dataset.position === "" ? null : Number(cell.dataset.position));
+    }
+
+    // The arrows go from cell to cell; all else, the stage's own keys too, is left alone.
+    key(event) {
+      const at = this.cells.indexOf(event.target);
+      if (at < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
+      const last = this.cells.length - 1;
+      const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: last }[event.key];
+      if (to !== undefined) this.cells[Math.max(0, Math.min(last, to))].focus();
+      else if (event.key === "Enter" || event.key === " ") this.choose(event.target);
+      else return;
+      event.preventDefault();
+    }
+
+    rove(at) {
+      if (at >= 0) this.cells.forEach((cell, i) => { cell.tabIndex = i === at ? 0 : -1; });
+    }
+
+    // Which cell the inspector looks into; undefined for none.
+    mark(position) {
+      for (const cell of this.cells) cell.classList.toggle("dv-inspected", cell.dataset.position === String(position));
     }
 
     // Before the first step, the words say what is waited for.
     wait(words) {
+      if (this.cells.length) this.fill([]);
+      this.row.classList.remove("dv-selected");
       setText(this.caption, words.charAt(0).toUpperCase() + words.slice(1) + ".");
     }
 
+    // The focus stays at its place while steps come and go.
     fill(nodes) {
+      const focused = this.cells.indexOf(document.activeElement);
       const missing = Math.max(0, this.slots - nodes.length);
+      this.cells = nodes;
       this.row.replaceChildren(...nodes, ...Array.from({ length: missing }, emptySlot));
+      this.rove(Math.max(0, Math.min(focused, nodes.length - 1)));
+      if (focused >= 0 && nodes.length) nodes[Math.min(focused, nodes.length - 1)].focus({ preventScroll: true });
     }
 
     draw(lane, at, selected) {
       const step = lane.steps[at];
-      this.drawn = true;
-      setAttribute(this.row, "role", "list");
       setText(this.label, selected ? "Selected step" : "Latest step");
       this.row.classList.toggle("dv-selected", selected);
       this.fill(DFlashViz.cells(lane, at).map(cellNode));

@@ -36,19 +36,21 @@
   }
 
   class Card {
-    constructor(parent, lane) {
+    // See `Deck` for the actions.
+    constructor(parent, lane, actions) {
       this.lane = lane;
+      this.actions = actions;
       this.selected = null;
-      this.shown = null;
+      this.shown = null; // which step the block shows
       this.drawn = -1;
       this.last = -Infinity;
-      this.problems = 0;
+      this.problems = 0; // drawn
       this.node = add(parent, "section", "dv-card");
       this.node.setAttribute("aria-label", "Lane " + lane.style.title);
       DFlashViz.dress(this.node, lane.style);
       this.buildTitle();
       this.problem = add(this.node, "div", "dv-problems");
-      this.block = new DFlashViz.Block(this.node);
+      this.block = new DFlashViz.Block(this.node, (position) => actions.inspect(lane, this.at, position));
       this.buildColumns();
       this.observer = new ResizeObserver(() => this.resized());
       this.observer.observe(this.node);
@@ -78,7 +80,7 @@
       const left = add(columns, "div", "dv-column");
       this.history = new DFlashViz.History(left, this.headingId, (at) => this.select(at));
       const right = add(columns, "div", "dv-column");
-      this.answer = new DFlashViz.Answer(right, this.headingId);
+      this.answer = new DFlashViz.Answer(right, this.headingId, this.lane);
       const last = add(this.node, "div", "dv-last");
       this.ending = add(last, "div", "dv-ending dv-dim", "No answer yet.");
       this.check = add(last, "div", "dv-check");
@@ -88,10 +90,22 @@
       this.history.setFollowText(origin === "recorded" ? "Follow latest" : "Back to live");
     }
 
+    setActive(active) {
+      this.node.toggleAttribute("data-active", active);
+      if (active) this.node.setAttribute("aria-current", "true");
+      else this.node.removeAttribute("aria-current");
+    }
+
     select(at) {
       this.selected = at;
       this.answer.highlight(at);
       this.drawBlock();
+      this.actions.again();
+    }
+
+    // The step that the block shows; -1 before the first.
+    get at() {
+      return this.selected === null ? this.lane.shown - 1 : this.selected;
     }
 
     leaveSelection() {
@@ -107,8 +121,8 @@
       this.drawn = this.lane.version;
       this.drawTitle();
       this.drawBlock();
-      this.history.grow(this.lane);
-      this.answer.draw(this.lane);
+      this.history.resize(this.lane);
+      this.answer.draw();
       this.drawEnding();
       this.drawProblems();
     }
@@ -126,8 +140,8 @@
       const words = facts(lane);
       setText(this.facts, words);
       this.facts.title = words;
-      const step = lane.steps[lane.steps.length - 1];
-      if (!step) return this.block.wait(DFlashViz.turnWords(lane));
+      const step = lane.last;
+      if (!step) return setText(this.stepNumber, "no step yet");
       const batch = step.batch_size > 1 ? " · batch of " + step.batch_size : "";
       return setText(this.stepNumber, "step " + step.index + batch);
     }
@@ -135,19 +149,28 @@
     drawBlock() {
       const { lane } = this;
       this.block.reserve(lane.numSpeculative);
-      const at = this.selected === null ? lane.steps.length - 1 : this.selected;
+      const { at } = this;
       const key = at + "/" + (this.selected !== null);
-      if (at < 0 || key === this.shown) return;
+      if (at < 0) this.block.wait(DFlashViz.turnWords(lane));
+      else if (key !== this.shown) this.block.draw(lane, at, this.selected !== null);
       this.shown = key;
-      this.block.draw(lane, at, this.selected !== null);
     }
 
     drawEnding() {
-      const { end, steps } = this.lane;
-      if (!end) return setText(this.ending, steps.length ? "The answer is being written." : "No answer yet.");
-      if (this.ended) return undefined;
-      this.ended = true;
-      this.answer.finish();
+      const { end } = this.lane;
+      if (this.ended === end) return undefined;
+      this.ended = end;
+      return end ? this.drawEnd(end) : this.drawNoEnd();
+    }
+
+    drawNoEnd() {
+      setText(this.ending, this.lane.ended ? "More steps follow." : "The answer is being written.");
+      setText(this.check, "");
+      this.check.className = "dv-check";
+      this.check.removeAttribute("role");
+    }
+
+    drawEnd(end) {
       const how = ENDINGS[end.finish_reason] || "Ended: " + end.finish_reason;
       const error = end.error ? ": " + end.error : "";
       setText(this.ending, how + error.replace(/\.$/, "") + ". " + plural(end.num_output_tokens, "token") + ".");
@@ -165,11 +188,14 @@
     }
 
     drawProblems() {
-      for (; this.problems < this.lane.problems.length; this.problems += 1) {
-        DFlashViz.addProblem(this.problem, this.lane.problems[this.problems]);
-        this.node.dataset.problem = ""; // takes the room of the ending, which may never come
+      const { problems, end } = this.lane;
+      if (problems.length !== this.problems) {
+        this.problem.replaceChildren();
+        problems.forEach((line) => DFlashViz.addProblem(this.problem, line));
       }
-      this.ending.hidden = this.problems > 0 && !this.lane.end;
+      this.problems = problems.length;
+      this.node.toggleAttribute("data-problem", this.problems > 0); // takes the room of the ending, which may never come
+      this.ending.hidden = this.problems > 0 && !end;
     }
 
     destroy() {

@@ -2,9 +2,39 @@
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add } = DFlashViz;
+  const { add, setText } = DFlashViz;
   const HEIGHT = 260;
   const MISSING = "The chart needs Plotly, which this page could not load. All else works without it.";
+  const LOADING = "The chart is loading.";
+  const PATIENCE_MS = 20000;
+  const loadedSince = performance.now();
+  let failed = false;
+
+  function isPlotly(node) {
+    return node instanceof HTMLScriptElement && /plotly/.test(node.src);
+  }
+
+  // Whether Plotly is "ready", still "loading", or "missing". A host may load scripts in any order.
+  function plotlyState() {
+    if (window.Plotly) return "ready";
+    const asked = Array.from(document.scripts).some(isPlotly);
+    return asked && !failed && performance.now() - loadedSince < PATIENCE_MS ? "loading" : "missing";
+  }
+
+  // Calls back when the state may have changed; returns what ends that.
+  function watchPlotly(changed) {
+    const told = (event) => {
+      if (!isPlotly(event.target)) return;
+      failed = event.type === "error";
+      changed();
+    };
+    const timer = setTimeout(changed, Math.max(0, PATIENCE_MS - (performance.now() - loadedSince)));
+    for (const kind of ["load", "error"]) window.addEventListener(kind, told, true);
+    return () => {
+      clearTimeout(timer);
+      for (const kind of ["load", "error"]) window.removeEventListener(kind, told, true);
+    };
+  }
 
   // Colours of a chart are values, not classes.
   function themeOf(node) {
@@ -57,12 +87,19 @@
       add(title, "span", "dv-figure-label", this.title);
       const definition = told.definition || "No definition was given for this chart.";
       popover.attach(title, () => definition);
+      this.note = add(this.node, "span", "dv-chart-note dv-dim");
       this.box = add(this.node, "div", "dv-chart");
-      this.message = add(this.box, "div", "dv-dim", window.Plotly ? kind.nothing : MISSING);
+      this.message = add(this.box, "div", "dv-dim");
+      this.tell();
       this.plot = add(this.box, "div", "dv-plot");
       this.plot.dataset.key = kind.key;
       this.observer = new ResizeObserver(() => this.resize());
       this.observer.observe(this.box);
+    }
+
+    // What stands in the place of a chart that is not made yet.
+    tell() {
+      setText(this.message, { ready: this.kind.nothing, loading: LOADING, missing: MISSING }[plotlyState()]);
     }
 
     // Plotly refuses to measure a chart in a tab that is not shown.
@@ -72,23 +109,30 @@
 
     // Which data a drawing would show; equal texts need no second drawing.
     state(lanes) {
-      return lanes.map((lane) => lane.id + ":" + lane.revisions[this.kind.key]).join(" ");
+      return lanes.map((lane) => lane.revision(this.kind.key)).join(" ");
     }
 
     isStale(lanes) {
-      return this.drawn !== this.state(lanes);
+      return plotlyState() === "ready" && this.drawn !== this.state(lanes);
     }
 
     draw(lanes) {
       this.drawn = this.state(lanes);
       const shown = lanes.filter(this.kind.shows);
-      if (!window.Plotly || !(shown.length || this.made)) return;
+      setText(this.note, this.noteOn(shown));
+      if (!(shown.length || this.made)) return;
       const theme = themeOf(this.plot);
       const traces = this.kind.traces(shown, theme);
       if (this.made) window.Plotly.react(this.plot, traces, this.changedLayout(shown));
       else this.make(traces, layoutOf(this.kind, theme, shown));
       const words = shown.map((lane) => lane.style.title + " " + this.kind.words(lane)).join("; ");
       this.plot.setAttribute("aria-label", this.title + ": " + (words || this.kind.nothing));
+    }
+
+    // In a long run a point stands for many steps: no reader shall take it for one.
+    noteOn(lanes) {
+      const bin = Math.max(1, ...lanes.map((lane) => lane.bin));
+      return this.kind.binned !== undefined && bin > 1 ? "each point: " + bin + " steps" + this.kind.binned : "";
     }
 
     make(traces, layout) {
@@ -123,5 +167,5 @@
     }
   }
 
-  Object.assign(DFlashViz, { Chart, plainText });
+  Object.assign(DFlashViz, { Chart, plainText, watchPlotly });
 })();

@@ -6,6 +6,8 @@
   const EVERY_MS = 250; // a chart in sight
   const QUIET_MS = 400; // one out of sight waits until nothing new has come for so long
   const REST = 4; // after a drawing, at least so many times as long belongs to the rest of the page
+  const HURRY_MS = 150; // while steps follow each other faster than this, the reader is on the way to somewhere
+  const HURRIED_MS = 700; // and a chart in sight may wait so long
   const NEAR = "200px";
 
   class Charts {
@@ -16,8 +18,20 @@
       this.charts = [];
       this.lanes = [];
       this.news = 0; // when something came last
+      this.sought = -Infinity; // when the reader sought a step last
       this.free = 0; // when the next drawing may begin
       this.sight = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: NEAR });
+      this.forget = DFlashViz.watchPlotly(() => this.plotlyChanged());
+    }
+
+    plotlyChanged() {
+      this.charts.forEach((chart) => chart.made || chart.tell());
+      this.plan();
+    }
+
+    // Scrubbing goes before charts: they follow more rarely while it lasts.
+    hurry() {
+      this.sought = performance.now();
     }
 
     // `told` are the document's titles and definitions, in its order.
@@ -65,7 +79,9 @@
     }
 
     dueAt(chart) {
-      return Math.max(this.free, chart.inSight ? chart.last + EVERY_MS : this.news + QUIET_MS);
+      if (!chart.inSight) return Math.max(this.free, this.news + QUIET_MS);
+      const rest = Math.min(this.sought + HURRY_MS, chart.last + HURRIED_MS);
+      return Math.max(this.free, chart.last + EVERY_MS, rest);
     }
 
     // The stale chart that is due first, and when.
@@ -94,6 +110,11 @@
       this.charts.splice(0).forEach((chart) => chart.destroy());
       this.sight.disconnect();
       this.lanes = [];
+    }
+
+    destroy() {
+      this.clear();
+      this.forget();
     }
   }
 

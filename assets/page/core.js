@@ -101,6 +101,50 @@
     return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   }
 
+  // How many of `count` sorted things come before the first that fails `test(index)`: binary search.
+  function countWhile(count, test) {
+    let low = 0;
+    let high = count;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (test(middle)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  // Without a secure origin browsers offer no clipboard object, only the old command.
+  function copyByCommand(text) {
+    const field = add(document.body, "textarea", "", text);
+    const focused = document.activeElement;
+    field.style.cssText = "position: fixed; top: 0; opacity: 0";
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    if (focused) focused.focus({ preventScroll: true });
+    return done;
+  }
+
+  async function copy(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch (error) {
+      return copyByCommand(text);
+    }
+  }
+
+  const TOLD_MS = 1500;
+
+  // A button that copies what `text()` gives, and says for a moment whether it did.
+  function copyButton(parent, className, words, text) {
+    const node = button(parent, className, words, async () => {
+      setText(node, (await copy(text())) ? "Copied" : "Not copied");
+      setTimeout(() => setText(node, words), TOLD_MS);
+    });
+    return node;
+  }
+
   const END_SLACK = 8; // pixels from the end that still count as reading at the end
   const SETTLE_MS = 300;
 
@@ -144,6 +188,6 @@
 
   Object.assign(DFlashViz, {
     Follower, MARKS, laneStyle, dress, nameLane, el, add, button, setText, setAttribute, milliseconds, timeLeft, percent,
-    plural, uniqueId, prefersReducedMotion,
+    plural, uniqueId, prefersReducedMotion, countWhile, copyButton,
   });
 })();

@@ -6,17 +6,24 @@
   const UNSEEN_EVERY_MS = 500; // cards out of sight are drawn more rarely: the machine has an engine to run
 
   class Deck {
-    // `again()` asks for another drawing.
-    constructor(parent, again) {
-      this.again = again;
+    // `actions`: again() asks for another drawing, touch(lane) tells of a click or the focus in its card,
+    // inspect(lane, at, position) of a cell that is to be looked into.
+    constructor(parent, actions) {
+      this.actions = actions;
       this.node = add(parent, "div", "dv-lanes");
       this.dots = add(this.node, "div", "dv-dots");
       this.dots.setAttribute("role", "group");
       this.dots.setAttribute("aria-label", "Show a lane");
       this.box = add(this.node, "div", "dv-deck");
       this.box.addEventListener("scroll", () => this.drawDots(), { passive: true });
+      for (const kind of ["pointerdown", "focusin"]) this.box.addEventListener(kind, (event) => this.touched(event));
       this.cards = new Map();
       this.sight = new IntersectionObserver((entries) => this.seen(entries));
+    }
+
+    touched(event) {
+      const card = event.target.closest(".dv-card");
+      if (card) this.actions.touch(card.dataset.lane);
     }
 
     seen(entries) {
@@ -24,11 +31,11 @@
         const card = Array.from(this.cards.values()).find((one) => one.node === entry.target);
         if (card) card.unseen = !entry.isIntersecting;
       }
-      this.again();
+      this.actions.again();
     }
 
     add(lane, origin) {
-      const card = new DFlashViz.Card(this.box, lane);
+      const card = new DFlashViz.Card(this.box, lane, this.actions);
       card.setOrigin(origin);
       this.cards.set(lane.name, card);
       this.sight.observe(card.node);
@@ -60,12 +67,13 @@
     wait() {
       this.timer = setTimeout(() => {
         this.timer = null;
-        this.again();
+        this.actions.again();
       }, UNSEEN_EVERY_MS);
     }
 
     // Scrolls the row of cards alone, never the page.
     show(name) {
+      this.actions.touch(name);
       const card = this.cards.get(name).node;
       const left = card.offsetLeft - this.box.firstElementChild.offsetLeft;
       this.box.scrollTo({ left, behavior: DFlashViz.prefersReducedMotion() ? "auto" : "smooth" });
@@ -77,10 +85,22 @@
       this.buttons.forEach((node, at) => setAttribute(node, "aria-pressed", at === now));
     }
 
-    // In one go: a page that shrank in between would scroll.
-    replace(lanes, origin) {
-      this.clear();
-      lanes.forEach((lane) => this.add(lane, origin));
+    leaveSelections() {
+      this.cards.forEach((card) => card.leaveSelection());
+    }
+
+    // `inspected`: { lane, at, position } or null.
+    markCell(inspected) {
+      for (const card of this.cards.values()) {
+        const own = inspected && inspected.lane === card.lane;
+        const { position } = inspected || {};
+        card.block.mark(own ? (position === null ? card.lane.steps[inspected.at].num_accepted : position) : undefined);
+      }
+    }
+
+    // Which lane the reader touched last: the one that is scrubbed through.
+    mark(active) {
+      this.cards.forEach((card, name) => card.setActive(this.cards.size > 1 && name === active));
     }
 
     clear() {

@@ -6,6 +6,7 @@
   const FINE_ROW = 28;
   const TOUCH_ROW = 44;
   const OVERSCAN = 4;
+  const HIGHEST = 15e6; // pixels: browsers cut higher elements off, each at a height of its own
 
   function rowHeight() {
     return window.matchMedia("(pointer: coarse)").matches ? TOUCH_ROW : FINE_ROW;
@@ -29,6 +30,7 @@
       this.id = uniqueId();
       this.rowHeight = rowHeight();
       this.rows = new Map();
+      this.count = 0;
       this.range = [0, 0]; // of the rows in view
       this.selected = null;
       this.build(parent, laneId);
@@ -60,34 +62,51 @@
       setText(this.follow, text);
     }
 
-    // Makes room for the steps; the rows come when it is known which are in view.
-    grow(lane) {
-      const count = lane.steps.length;
-      if (!count) return;
+    // Makes room for the steps shown; the rows come when it is known which are in view.
+    resize(lane) {
       this.lane = lane;
-      this.empty.remove();
-      setAttribute(this.box, "role", "listbox");
-      this.space.style.height = count * this.rowHeight + "px";
+      this.count = lane.shown;
+      if (this.selected !== null && this.selected >= this.count) this.backToLive();
+      this.empty.hidden = this.count > 0;
+      setAttribute(this.box, "role", this.count ? "listbox" : "group");
+      this.space.style.height = this.height + "px";
+    }
+
+    get height() {
+      return Math.min(HIGHEST, this.count * this.rowHeight);
+    }
+
+    // Where the rows in sight begin, in pixels of a list of any length. One that is too high for the browser
+    // is drawn at a window that slides over it as fast as it must.
+    get top() {
+      return this.box.scrollTop * this.stretch;
+    }
+
+    get stretch() {
+      const client = this.box.clientHeight;
+      const room = this.height - client;
+      return this.height < HIGHEST || room <= 0 ? 1 : (this.count * this.rowHeight - client) / room;
     }
 
     followEnd() {
-      if (!this.lane) return;
+      if (!this.count) return;
       if (this.selected === null) this.follower.toEnd();
       this.range = this.visibleRange();
     }
 
     visibleRange() {
-      const first = Math.floor(this.box.scrollTop / this.rowHeight) - OVERSCAN;
+      const first = Math.floor(this.top / this.rowHeight) - OVERSCAN;
       const shown = Math.ceil(this.box.clientHeight / this.rowHeight) + 2 * OVERSCAN;
-      const last = Math.min(this.lane.steps.length, Math.max(0, first) + shown);
+      const last = Math.min(this.count, Math.max(0, first) + shown);
       return [Math.max(0, Math.min(first, last - 1)), last];
     }
 
     drawRows() {
-      const [from, to] = this.range;
+      const [from, to] = this.count ? this.range : [0, 0];
+      const slide = this.box.scrollTop - this.top;
       for (const [at, row] of this.rows) if (at < from || at >= to) this.removeRow(at, row);
       for (let at = from; at < to; at += 1) if (!this.rows.has(at)) this.addRow(at);
-      for (const [at, row] of this.rows) this.markRow(at, row);
+      for (const [at, row] of this.rows) this.markRow(at, row, slide);
     }
 
     removeRow(at, row) {
@@ -103,7 +122,6 @@
       row.setAttribute("aria-label", label(step));
       row.setAttribute("aria-posinset", at + 1);
       row.style.height = this.rowHeight + "px";
-      row.style.transform = "translateY(" + at * this.rowHeight + "px)";
       add(row, "span", "dv-row-index", String(step.index));
       const marks = add(row, "span", "dv-row-marks");
       if (step.drafted.length) markRuns(step).forEach((run) => marks.appendChild(markNode(run)));
@@ -112,13 +130,14 @@
       this.rows.set(at, row);
     }
 
-    markRow(at, row) {
-      setAttribute(row, "aria-setsize", this.lane.steps.length);
+    markRow(at, row, slide) {
+      row.style.transform = "translateY(" + (at * this.rowHeight + slide) + "px)";
+      setAttribute(row, "aria-setsize", this.count);
       setAttribute(row, "aria-selected", at === this.selected);
     }
 
     scrolled() {
-      if (!this.lane) return;
+      if (!this.count) return;
       this.look();
       this.showFollow();
     }
@@ -131,13 +150,13 @@
     // By place and not by target: rows may be exchanged between press and release.
     clicked(event) {
       const top = this.box.getBoundingClientRect().top + this.box.clientTop;
-      const at = Math.floor((event.clientY - top + this.box.scrollTop) / this.rowHeight);
-      if (this.lane && at < this.lane.steps.length) this.select(at);
+      const at = Math.floor((event.clientY - top + this.top) / this.rowHeight);
+      if (at < this.count) this.select(at);
     }
 
     key(event) {
-      if (!this.lane || event.altKey || event.ctrlKey || event.metaKey) return;
-      const last = this.lane.steps.length - 1;
+      if (!this.count || event.altKey || event.ctrlKey || event.metaKey) return;
+      const last = this.count - 1;
       const now = this.selected === null ? last + 1 : this.selected;
       const page = Math.max(1, Math.floor(this.box.clientHeight / this.rowHeight) - 1);
       const target = {
@@ -161,7 +180,7 @@
       const top = at * this.rowHeight;
       const bottom = top + this.rowHeight;
       const lowest = bottom - this.box.clientHeight;
-      this.follower.scrollTo(Math.min(top, Math.max(lowest, this.box.scrollTop)));
+      this.follower.scrollTo(Math.min(top, Math.max(lowest, this.top)) / this.stretch);
     }
 
     backToLive() {
@@ -169,7 +188,7 @@
       this.selected = null;
       this.box.removeAttribute("aria-activedescendant");
       this.follower.backToEnd();
-      if (this.lane) this.look();
+      if (this.count) this.look();
       this.showFollow();
       if (hadFocus) this.box.focus({ preventScroll: true }); // the button is about to go
       this.onSelect(null);

@@ -34,9 +34,10 @@
 
   const al = {
     key: "al",
+    binned: ", and their mean AL",
     nothing: "No step with a draft yet.",
     shows: (lane) => lane.series.al.length > 0,
-    words: (lane) => lastOf(lane.series.al)[2].toFixed(2) + " tokens over " + plural(lane.series.al.length, "step"),
+    words: (lane) => lastOf(lane.series.al)[2].toFixed(2) + " tokens up to step " + lastOf(lane.series.al)[0],
     xaxis: () => ({ title: "step", autorangeoptions: { include: [0, FEWEST_STEPS] } }),
     yaxis: () => ({ title: "acceptance length (tokens)", autorangeoptions: { include: [0, 2] } }),
     traces: (lanes, theme) => lanes.flatMap((lane) => [
@@ -108,6 +109,7 @@
 
   const race = {
     key: "race",
+    binned: "",
     nothing: "No token yet.",
     shows: (lane) => lane.series.race.length > 0,
     words: (lane) => plural(lastOf(lane.series.race)[1], "token") + " in " + lastOf(lane.series.race)[0].toFixed(2) + " s",

@@ -1,10 +1,8 @@
-// The race: a row per lane on a common clock, and the controls that run it again.
+// The race: a row per lane on a common clock.
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add, button, dress, nameLane, percent, plural, setText, setAttribute, timeLeft } = DFlashViz;
-  const SPEEDS = [0.25, 1, 4];
-  const MODES = [["time", "by time"], ["token", "by token"]];
+  const { add, dress, nameLane, percent, plural, setText, setAttribute, timeLeft } = DFlashViz;
   const SERIAL = "Lanes share this machine: each runs alone, then the race is replayed on a common clock.";
   const CONTENDED = "All lanes ran at the same time and took time from each other.";
 
@@ -16,14 +14,14 @@
   // Where a lane stands, in words.
   function turnWords(lane) {
     const turn = lane.turn || {};
-    const tokens = plural(lane.output.length, "token");
+    const tokens = plural(lane.tokens, "token");
     const seconds = lane.seconds.toFixed(2) + " s";
     switch (lane.state) {
       case "waiting": return turn.message || "waits for its turn";
       case "loading": return loadingWords(turn);
-      case "running": return (turn.message || "running") + (lane.steps.length ? " · " + seconds : "");
+      case "running": return (turn.message || "running") + (lane.shown ? " · " + seconds : "");
       case "done": return tokens + " in " + seconds;
-      case "stopped": return lane.steps.length ? "stopped after " + tokens : turn.message || "stopped";
+      case "stopped": return lane.shown ? "stopped after " + tokens : turn.message || "stopped";
       case "failed": return turn.message ? "failed: " + turn.message : "failed";
       default: return turn.message || lane.state;
     }
@@ -50,12 +48,12 @@
       setAttribute(this.node, "data-state", lane.state);
       setText(this.words, words);
       setAttribute(this.words, "title", words);
-      setText(this.tokens, plural(lane.output.length, "token"));
+      setText(this.tokens, plural(lane.tokens, "token"));
       const place = (goal.whole ? (100 * goal.reached(lane)) / goal.whole : 0) + "%";
       this.bar.style.width = place;
       this.tip.style.left = place;
       this.tokens.style.left = place;
-      this.tip.hidden = this.tokens.hidden = !lane.steps.length;
+      this.tip.hidden = this.tokens.hidden = !lane.shown;
       this.drawLoad(lane);
     }
 
@@ -74,45 +72,15 @@
     }
   }
 
-  class Controls {
-    constructor(parent, actions) {
-      this.node = add(parent, "div", "dv-controls");
-      this.node.setAttribute("role", "group");
-      this.node.setAttribute("aria-label", "Playback");
-      this.play = button(this.node, "dv-play", "Replay", actions.toggle);
-      button(this.node, "dv-restart", "Restart", actions.restart);
-      this.speeds = SPEEDS.map((speed) => [speed, button(this.node, "dv-speed", speed + "×", () => actions.speed(speed))]);
-      this.speeds.forEach(([speed, node]) => node.setAttribute("aria-label", "Speed " + speed + " times"));
-      const modes = add(this.node, "span", "dv-modes");
-      modes.setAttribute("role", "group");
-      modes.setAttribute("aria-label", "What the lanes have in common");
-      this.modes = MODES.map(([mode, words]) => [mode, button(modes, "dv-mode", words, () => actions.mode(mode))]);
-      this.clock = add(this.node, "span", "dv-clock");
-    }
-
-    draw(player) {
-      setText(this.play, player.playing ? "Pause" : player.finished ? "Replay" : "Play");
-      setText(this.clock, clockWords(player));
-      for (const [speed, node] of this.speeds) setAttribute(node, "aria-pressed", speed === player.speed);
-      for (const [mode, node] of this.modes) setAttribute(node, "aria-pressed", mode === player.mode);
-    }
-  }
-
-  function clockWords(player) {
-    const at = Math.min(player.finished ? player.length : player.clock, player.length);
-    if (player.mode === "token") return "token " + Math.floor(at) + " of " + player.length;
-    return at.toFixed(1) + " of " + player.length.toFixed(1) + " s";
-  }
-
   // What a bar's length means. Lanes that run in turn, and results, show time: the shorter, the faster.
   // While a replay has all of them on the way at once it is tokens, as in a race: the further, the faster.
   function goalOf(player) {
-    if (player.finished) return { reached: (lane) => lane.seconds, whole: player.lengths.time, unit: "s", digits: 2 };
-    return { reached: (lane) => lane.output.length, whole: player.lengths.token, unit: "tokens", digits: 0 };
+    if (player.finished) return { reached: (lane) => lane.seconds, whole: player.lengthIn("time"), unit: "s", digits: 2 };
+    return { reached: (lane) => lane.tokens, whole: player.lengthIn("token"), unit: "tokens", digits: 0 };
   }
 
   class Race {
-    constructor(parent, actions) {
+    constructor(parent) {
       this.node = add(parent, "section", "dv-race");
       this.node.setAttribute("aria-label", "Race");
       add(this.node, "div", "dv-heading", "Race");
@@ -122,7 +90,6 @@
       this.zero = add(axis, "span", "");
       this.whole = add(axis, "span", "");
       this.why = add(this.node, "div", "dv-race-why dv-dim");
-      this.controls = new Controls(this.node, actions);
     }
 
     layOut(lanes) {
@@ -130,15 +97,12 @@
       this.rows = new Map(lanes.map((lane) => [lane.name, new Row(this.list, lane.style)]));
     }
 
-    // The controls have their place before there is anything to replay.
-    draw(lanes, player, run, replayable) {
+    draw(lanes, player, run) {
       const goal = goalOf(player);
       lanes.forEach((lane) => this.rows.get(lane.name).draw(lane, goal));
       setText(this.zero, "0 " + goal.unit);
       setText(this.whole, goal.whole ? goal.whole.toFixed(goal.digits) + " " + goal.unit : "");
       setText(this.why, lanes.length < 2 ? "" : run && run.contended ? CONTENDED : SERIAL);
-      this.controls.node.style.visibility = replayable ? "visible" : "hidden";
-      this.controls.draw(player);
     }
   }
 

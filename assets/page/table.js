@@ -80,17 +80,18 @@
     }
 
     draw(lanes) {
-      const changed = lanes.filter((lane) => this.drawn.get(lane.name) !== lane.id + "/" + lane.figuresVersion);
+      const changed = lanes.filter((lane) => this.drawn.get(lane.name) !== lane.figuresVersion);
       if (!changed.length) return;
       changed.forEach((lane) => this.drawLane(lane));
       this.drawMessages(lanes);
     }
 
     drawLane(lane) {
-      this.drawn.set(lane.name, lane.id + "/" + lane.figuresVersion);
+      this.drawn.set(lane.name, lane.figuresVersion);
+      const { values } = lane;
       for (const [key, cell] of this.cells.get(lane.name)) {
         if (key === TEXT_ROW.key) this.drawVerdict(cell, lane);
-        else setText(cell, lane.values[key] === undefined || lane.values[key] === null ? NOTHING : String(lane.values[key]));
+        else setText(cell, values[key] === undefined || values[key] === null ? NOTHING : String(values[key]));
       }
     }
 

@@ -14,6 +14,10 @@
     return "⟨" + pairs.join(" ") + "⟩";
   }
 
+  function isContinuation(byte) {
+    return (byte & 0xc0) === 0x80;
+  }
+
   function characterLength(lead) {
     if (lead < 0x80) return 1;
     if (lead >= 0xc2 && lead <= 0xdf) return 2;
@@ -33,7 +37,7 @@
   function characterAt(bytes, start) {
     const length = characterLength(bytes[start]);
     let end = start + 1;
-    while (end < start + length && end < bytes.length && (bytes[end] & 0xc0) === 0x80) end += 1;
+    while (end < start + length && end < bytes.length && isContinuation(bytes[end])) end += 1;
     if (end - start < length) return { start, end, text: null, open: end === bytes.length };
     const text = length ? decode(bytes.subarray(start, end)) : null;
     return { start, end: text === null ? start + 1 : end, text, open: false };
@@ -104,17 +108,38 @@
     return segments.every((segment) => !segment.hex);
   }
 
-  // Tokens arriving one by one: each gets the characters that it completes.
+  // Where a character begins whose end has not come yet; the length when there is none.
+  function openFrom(bytes) {
+    for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
+      const byte = bytes[bytes.length - back];
+      if (!isContinuation(byte)) return characterLength(byte) > back ? bytes.length - back : bytes.length;
+    }
+    return bytes.length;
+  }
+
+  function textOf(bytes) {
+    const text = decode(bytes);
+    if (text !== null) return text;
+    return characters(bytes).map((c) => (c.text === null ? hex(bytes.subarray(c.start, c.end)) : c.text)).join("");
+  }
+
+  // The text of tokens in the middle of an answer: what belongs to a character that began before is left out.
+  function middle(parts) {
+    const bytes = concat(parts);
+    let start = 0;
+    while (start < Math.min(3, bytes.length) && isContinuation(bytes[start])) start += 1;
+    return bytes.subarray(start);
+  }
+
+  // Tokens arriving one by one, or many joined: each gets the characters that it completes.
   function stream() {
     let pending = new Uint8Array(0);
     return {
       push(bytes) {
         const all = concat([pending, bytes]);
-        const found = characters(all);
-        const last = found[found.length - 1];
-        pending = last && last.open ? all.slice(last.start) : new Uint8Array(0);
-        if (last && last.open) found.pop();
-        return found.map((c) => (c.text === null ? hex(all.subarray(c.start, c.end)) : c.text)).join("");
+        const open = openFrom(all);
+        pending = all.slice(open);
+        return textOf(all.subarray(0, open));
       },
       flush() {
         const rest = pending.length ? hex(pending) : "";
@@ -146,5 +171,5 @@
     return /^<\|[^|<>]*\|>$|^<\/?s>$|^<(pad|bos|eos|unk|mask)>$/i.test(text);
   }
 
-  DFlashViz.tokens = { fromLatin1, hex, characters, pieces, isWhole, stream, visible, isSpecial };
+  DFlashViz.tokens = { fromLatin1, hex, characters, concat, middle, pieces, isWhole, stream, visible, isSpecial };
 })();

@@ -83,7 +83,7 @@ def test_race_on_a_common_clock(open_page, feed, make_race):
 HALT = """async ([mode, clock]) => {
   view.setMode(mode); view.restart(); view.player.playing = false; view.player.clock = clock; view.schedule();
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  const shown = ([name, lane]) => [name, [lane.output.length, lane.seconds]];
+  const shown = ([name, lane]) => [name, [lane.tokens, lane.seconds]];
   return Object.fromEntries([...view.lanes].map(shown));
 }"""
 
@@ -126,9 +126,7 @@ def test_by_token_all_lanes_are_at_the_same_token(open_page, feed, make_race):
     assert shown["none"] == [13, pytest.approx(0.94)]
     for lane in LANES[:3]:
         tokens = page.evaluate(
-            "(lane) => view.player.items.filter((item) => item.line.lane === lane"
-            " && item.line.type === 'step').map((item) => item.due.token)",
-            lane,
+            "(lane) => view.lanes.get(lane).steps.map((step) => step.from + step.emitted.length)", lane
         )
         assert shown[lane][0] == max(count for count in tokens if count <= 13)
         assert shown[lane][1] < shown["none"][1]

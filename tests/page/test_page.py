@@ -305,23 +305,23 @@ def test_recorded_playback_pauses_and_finishes(open_page, feed, make_sample):
     feed(page, make_sample(origin="recorded", play=True, pace=0.5))
     assert page.locator(".dv-origin").inner_text() == "Recorded run, not live"
     page.locator(".dv-play", has_text="Pause").click()
-    steps = page.evaluate("view.lanes.get('dflash').steps.length")
+    steps = page.evaluate("view.lanes.get('dflash').shown")
     page.wait_for_timeout(100)
-    assert page.evaluate("view.lanes.get('dflash').steps.length") == steps < 11
+    assert page.evaluate("view.lanes.get('dflash').shown") == steps < 11
     page.get_by_role("button", name="Speed 4 times").click()
     page.locator(".dv-play", has_text="Play").click()
     page.locator(".dv-check-true").wait_for(timeout=9000)
-    assert page.evaluate("view.lanes.get('dflash').steps.length") == 11
+    assert page.evaluate("view.lanes.get('dflash').shown") == 11
     assert page.locator(".dv-play").inner_text() == "Replay"
     page.locator(".dv-restart").click()
     page.wait_for_timeout(60)
-    assert page.evaluate("view.lanes.get('dflash').steps.length") < 11
+    assert page.evaluate("view.lanes.get('dflash').shown") < 11
 
 
 def test_reduced_motion_shows_the_finished_run(open_page, feed, make_sample):
     page = open_page(motion=False)
     feed(page, make_sample(origin="recorded", play=True))
-    assert page.evaluate("view.lanes.get('dflash').steps.length") == 11
+    assert page.evaluate("view.lanes.get('dflash').shown") == 11
     assert page.locator(".dv-play").inner_text() == "Replay"
 
 
@@ -431,10 +431,12 @@ def test_live_region_speaks_in_words(open_page, feed, make_document):
 def test_marks_can_be_switched_off_and_copy_is_plain(open_page, feed, make_document):
     page = open_page()
     feed(page, make_document().header().prefill().block(WORDS, 7, " x"))
-    toggle = page.locator(".dv-toggle")
-    toggle.click()
-    assert toggle.get_attribute("aria-pressed") == "false"
-    assert page.locator(".dv-answer.dv-marks").count() == 0
+    line = "getComputedStyle(document.querySelector('.dv-answer .dv-said[data-kind=accepted]')).textDecorationLine"
+    assert page.evaluate(line) == "underline"
+    page.get_by_role("button", name="Plain", exact=True).click()
+    pressed = page.locator(".dv-toggle[aria-pressed=true]")
+    assert pressed.all_inner_texts() == ["Plain"]
+    assert page.evaluate(line) == "none"
     copied = page.evaluate(
         "() => { getSelection().selectAllChildren(document.querySelector('.dv-answer'));"
         " return getSelection().toString(); }"
