@@ -79,12 +79,14 @@
     lane.segments(ids).forEach((segments, i) => {
       const kind = kindAt(from + i);
       if (!group || group.kind !== kind) group = openGroup(box, kind);
-      group.node.append(tokenNode(segments), el("wbr")); // lines break between tokens
+      if (group.node.hasChildNodes()) add(group.node, "wbr"); // lines break between tokens
+      group.node.append(tokenNode(segments));
     });
     return box;
   }
 
   function openGroup(box, kind) {
+    if (box.hasChildNodes()) add(box, "wbr"); // a label stays with its text
     const outer = add(box, kind ? "mark" : "span", "dv-quote" + (kind ? " dv-quote-" + kind : ""));
     const group = { kind, node: add(outer, "span", "dv-quote-text") };
     if (kind) add(outer, "span", "dv-quote-label", kind);
