@@ -7,33 +7,34 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import app
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "app.py", *arguments],
+def test_busy_port(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        status = app.main(["--no-engine", "--port", str(port)])
+    assert status == 2
+    said = capsys.readouterr().err
+    assert f"Port {port} is in use" in said
+    assert f"--port {port + 1}" in said
+
+
+def test_unknown_preset() -> None:
+    ended = subprocess.run(
+        [sys.executable, "app.py", "--preset", "nope"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=90,
         check=False,
     )
-
-
-def test_busy_port() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        ended = run("--no-engine", "--port", str(port))
-    assert ended.returncode == 2
-    assert f"Port {port} is in use" in ended.stderr
-    assert f"--port {port + 1}" in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
-def test_unknown_preset() -> None:
-    ended = run("--preset", "nope")
     assert ended.returncode == 2
     assert "Known presets: embedded-cpu" in ended.stderr
+    assert "Traceback" not in ended.stderr
