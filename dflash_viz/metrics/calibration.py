@@ -6,7 +6,7 @@ accepted. What comes after a rejection was verified against a text that was neve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dflash_viz.metrics.figures import Figure
@@ -84,7 +84,8 @@ def drafter_probability(step: Step, position: int) -> float | None:
     p = recorded.p_drafter_drafted
     if p is None:
         p = next((one.p for one in recorded.drafter if one.id == token), None)
-    return p if p is not None and 0 <= p <= 1 else None
+    # A softmax in float32 can come out a little over 1.
+    return None if p is None else min(p, 1.0)
 
 
 def calibrate(traces: Sequence[Trace]) -> Calibration:
@@ -93,13 +94,20 @@ def calibrate(traces: Sequence[Trace]) -> Calibration:
     Raises ``MixedTracesError`` when they are of several.
     """
     require_one_lane(traces)
-    everything = [guess for trace in traces for guess in _guesses(trace.steps)]
-    known = [(p, accepted) for p, accepted in everything if p is not None]
+    # What a padded block holds no drafter said.
+    blocks = [step for trace in traces for step in trace.steps if step.drafted and not step.padded]
+    known = [
+        (p, step.num_accepted > i)
+        for step in blocks
+        if step.positions
+        for i in range(_reached(step))
+        if (p := drafter_probability(step, i)) is not None
+    ]
     held: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
     for p, accepted in known:
         held[min(BINS - 1, int(p * BINS))].append((p, accepted))
     bins = tuple(_bin(index, inside) for index, inside in enumerate(held))
-    unknown = len(everything) - len(known)
+    unknown = sum(map(_reached, blocks)) - len(known)
     if not known:
         return Calibration(bins, 0, unknown)
     return Calibration(
@@ -113,12 +121,9 @@ def calibrate(traces: Sequence[Trace]) -> Calibration:
     )
 
 
-def _guesses(steps: Sequence[Step]) -> Iterator[tuple[float | None, bool]]:
-    """The drafter's probability and the outcome, for every drafted position that verification reached."""
-    for step in steps:
-        if not step.padded:  # else no drafter said anything there
-            for i in range(min(step.num_accepted + 1, step.num_drafted)):
-                yield drafter_probability(step, i), step.num_accepted > i
+def _reached(step: Step) -> int:
+    """Drafted positions that verification reached: the accepted ones and the first that was not."""
+    return min(step.num_accepted + 1, step.num_drafted)
 
 
 def _bin(index: int, inside: Sequence[tuple[float, bool]]) -> Bin:

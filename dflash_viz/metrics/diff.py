@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 
 import msgspec
 
-from dflash_viz.metrics.counters import count
+from dflash_viz.metrics.counters import Counters
 from dflash_viz.metrics.lossless import Difference, first_difference
 from dflash_viz.metrics.pool import alone
 from dflash_viz.trace import Step, Trace
@@ -163,7 +163,9 @@ def _between(ends: Sequence[int], start: int, end: int) -> slice:
 def _side(steps: Sequence[Step], part: slice) -> Side:
     inside = steps[part]
     seconds = _seconds_before(steps, part.stop) - _seconds_before(steps, part.start)
-    return Side(part.start, len(inside), count(inside).acceptance_length, seconds)
+    accepted = [step.num_accepted for step in inside if step.drafted]
+    counters = Counters(num_drafts=len(accepted), num_accepted_tokens=sum(accepted))
+    return Side(part.start, len(inside), counters.acceptance_length, seconds)
 
 
 def _seconds_before(steps: Sequence[Step], index: int) -> float:

@@ -11,6 +11,7 @@ min(num_accepted, k) accepted. That holds for one block; for a whole answer it i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -65,11 +66,16 @@ def what_if(traces: Sequence[Trace], plain: Sequence[Trace] = ()) -> WhatIf:
     require_one_lane(traces)
     blocks = _blocks(traces)
     recorded = max((step.num_drafted for step in blocks), default=0)
+    accepted = Counter(step.num_accepted for step in blocks)
     timed = [trace for trace in traces if alone(trace)]
     partners = plain_partners(timed[0], plain) if timed else []
-    saving = _saving_per_token(timed, partners)
+    saving, sums = _saving_per_token(timed, partners), _Sums.of(timed)
     rows = tuple(
-        Smaller(k, 1 + mean([min(step.num_accepted, k) for step in blocks]), _speed(timed, k, saving))
+        Smaller(
+            k,
+            1 + sum(min(n, k) * steps for n, steps in accepted.items()) / len(blocks),
+            sums.speed(k, saving),
+        )
         for k in range(1, recorded + 1)
     )
     plain_speed = pooled_speed(partners)
@@ -77,6 +83,44 @@ def what_if(traces: Sequence[Trace], plain: Sequence[Trace] = ()) -> WhatIf:
     return WhatIf(
         recorded, len(blocks), rows, suggested, reason, _assumptions(traces, timed, saving), plain_speed
     )
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What the speed with any k follows from: over the steps after prefill their seconds, how many emitted
+    so many tokens, and how many drafted so many, with the draft seconds that a pass a token would save."""
+
+    seconds: float
+    emitted: Counter[int]
+    drafted: Counter[int]
+    passes_s: dict[int, float]
+
+    @staticmethod
+    def of(traces: Sequence[Trace]) -> _Sums:
+        steps = [step for trace in traces for step in trace.decode_steps]
+        passes_s: dict[int, float] = {}
+        if traces and _token_by_token(traces[0]):
+            for step in steps:
+                passes_s[step.num_drafted] = passes_s.get(step.num_drafted, 0.0) + step.draft_s
+        return _Sums(
+            sum(step.end - step.start for step in steps),
+            Counter(len(step.emitted) for step in steps),
+            Counter(step.num_drafted for step in steps),
+            passes_s,
+        )
+
+    def speed(self, k: int, saving: float | None) -> float | None:
+        """Tokens/s with blocks of at most k drafted tokens; steps without a draft stay as they are.
+
+        ``saving`` are the seconds that verifying one drafted token less saves; without it every step keeps
+        its time, which is the longest that it could take.
+        """
+        tokens = sum(min(n, 1 + k) * steps for n, steps in self.emitted.items())
+        seconds = self.seconds
+        if saving is not None:
+            seconds -= saving * sum((n - k) * steps for n, steps in self.drafted.items() if n > k)
+            seconds -= sum(draft_s * (n - k) / n for n, draft_s in self.passes_s.items() if n > k)
+        return tokens / seconds if seconds > 0 else None
 
 
 def _saving_per_token(traces: Sequence[Trace], plain: Sequence[Trace]) -> float | None:
@@ -92,32 +136,12 @@ def _saving_per_token(traces: Sequence[Trace], plain: Sequence[Trace]) -> float 
     return max(0.0, slope)
 
 
-def _speed(traces: Sequence[Trace], k: int, saving: float | None) -> float | None:
-    """Tokens/s with blocks of at most k drafted tokens; steps without a draft stay as they are.
-
-    Without a known saving every step keeps its time, which is the longest that it could take.
-    """
-    tokens, seconds = 0, 0.0
-    for step in (step for trace in traces for step in trace.decode_steps):
-        tokens += min(1 + k, len(step.emitted))
-        seconds += step.end - step.start
-        if saving is not None and step.num_drafted > k:
-            seconds -= saving * (step.num_drafted - k)
-    if saving is not None:
-        seconds -= sum(_saved_passes(trace, k) for trace in traces)
-    return tokens / seconds if seconds > 0 else None
-
-
-def _saved_passes(trace: Trace, k: int) -> float:
-    """Seconds of drafting that end with the k-th token, where the drafter takes a pass for each."""
-    if trace.header.fingerprint.method not in TOKEN_BY_TOKEN:
-        return 0.0
-    longer = [step for step in trace.steps if step.num_drafted > k]
-    return sum(step.draft_s * (step.num_drafted - k) / step.num_drafted for step in longer)
-
-
 def _blocks(traces: Sequence[Trace]) -> list[Step]:
     return [step for trace in traces for step in trace.steps if step.drafted]
+
+
+def _token_by_token(trace: Trace) -> bool:
+    return trace.header.fingerprint.method in TOKEN_BY_TOKEN
 
 
 def _suggest(
@@ -166,10 +190,6 @@ def _assumptions(traces: Sequence[Trace], timed: Sequence[Trace], saving: float 
         said.append(
             f"Speeds assume that verifying costs {saving * 1000:.1f} ms less per drafted token (the line "
             "between a step of no speculation and a recorded block), and that drafting costs "
-            + ("a pass less per token." if _passes(traces) else "the same for any K.")
+            + ("a pass less per token." if _token_by_token(traces[0]) else "the same for any K.")
         )
     return tuple(said)
-
-
-def _passes(traces: Sequence[Trace]) -> bool:
-    return traces[0].header.fingerprint.method in TOKEN_BY_TOKEN

@@ -75,7 +75,7 @@ def _totals(found: TraceDiff) -> Iterator[str]:
             ("AL", number(a.al), number(b.al), _difference(a.al, b.al)),
             ("seconds", number(a.seconds, 3), number(b.seconds, 3), _result(found.total, found)),
             ("tokens/s", _speed(tokens, a), _speed(tokens, b), _ratio(found)),
-            ("prompt, seconds", number(found.prompt_a, 3), number(found.prompt_b, 3), ""),
+            ("prompt, s", number(found.prompt_a, 3), number(found.prompt_b, 3), ""),
         ),
     )
     yield paragraph(

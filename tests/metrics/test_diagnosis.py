@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from dflash_viz.metrics import RULES, Finding, MixedTracesError, diagnose
+from dflash_viz.metrics import RULES, Finding, MixedTracesError, conditional_acceptance, count, diagnose
+from dflash_viz.metrics.rules.case import Case
 from dflash_viz.trace import PLAIN, ModelPrint, Sampling, Trace
 from tests.metrics.made import contended, engine, made, made_plain, recorded_runs
 
@@ -258,3 +260,16 @@ def test_the_shipped_drafters_are_wired_rightly() -> None:
         plain = [trace for trace in traces if trace.header.fingerprint.method == PLAIN]
         for trace in traces:
             assert not {"position_zero", "collapse", "small_block"} & set(found(trace, *plain))
+
+
+def test_cases_count_as_the_figures_do() -> None:
+    """Blocks of unlike length too: what the rules count is what the charts show."""
+    traces = recorded_runs()[0] + [made([0, 1, 3, 2]), made([])]
+    traces[-2].steps[3] = msgspec.structs.replace(
+        traces[-2].steps[3], drafted=traces[-2].steps[3].drafted[:3]
+    )
+    for trace in traces:
+        case = Case((trace,))
+        assert case.counters == count(trace.steps)
+        shares = [share.value if share.n else None for share in case.positions]
+        assert shares == pytest.approx(conditional_acceptance(trace.steps))

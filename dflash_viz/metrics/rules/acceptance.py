@@ -22,7 +22,7 @@ FOREIGN = 0.3
 def position_zero(case: Case) -> Finding | None:
     """The first drafted token is nearly never right although the text is fine."""
     good = [trace for trace in case.traces if good_text(trace)]
-    own = Case(tuple(good))
+    own = case if len(good) == len(case.traces) else Case(tuple(good))
     if case.looks_up or not good or len(own.blocks) < MIN_BLOCKS:
         return None
     first = own.positions[0]

@@ -11,7 +11,8 @@ from dflash_viz.metrics.figures import (
 )
 from dflash_viz.metrics.pool import alone, plain_partners, pooled_speed
 from dflash_viz.metrics.rules.case import MIN_BLOCKS, Case, Finding
-from dflash_viz.trace import Step, Trace
+from dflash_viz.metrics.tally import Tally
+from dflash_viz.trace import Trace
 
 SLOWER = 0.95
 """Speedup under which a lane is called slower: two runs of one lane differ by a few per cent."""
@@ -35,7 +36,7 @@ def slower(case: Case) -> Finding | None:
         return None
     if speeds[0] is None or speeds[1] is None or speeds[0] >= SLOWER * speeds[1]:
         return None
-    steps, without = _steps(ours), _steps(plain)
+    steps, without = _tally(ours), _tally(plain)
     return Finding(
         "slower",
         "Slower than no speculation in spite of a good AL",
@@ -62,15 +63,14 @@ def _partner(trace: Trace, case: Case) -> Trace | None:
     return next(iter(plain_partners(trace, same)), None) if alone(trace) else None
 
 
-def _steps(traces: list[Trace]) -> list[Step]:
-    return [step for trace in traces for step in trace.steps]
+def _tally(traces: list[Trace]) -> Tally:
+    return Tally.of([step for trace in traces for step in trace.steps])
 
 
-def _advice(case: Case, steps: list[Step], plain: list[Step]) -> str:
+def _advice(case: Case, steps: Tally, plain: Tally) -> str:
     """What the numbers point at, the largest cost first."""
     advice = []
-    after = [step for step in steps if not step.prefill]
-    if len(case.blocks) < RARE * len(after):
+    if len(case.blocks) < RARE * steps.num_steps:
         advice.append(
             "Most steps draft nothing, so the AL speaks for few of them: try a method that always drafts."
         )
