@@ -101,8 +101,8 @@ def diff(a: Trace, b: Trace) -> TraceDiff:
     parting = first_difference(a, b)
     ends_a, ends_b = _ends(a.steps), _ends(b.steps)
     agreed = parting.at if parting else min(ends_a[-1:] + ends_b[-1:], default=0)
-    begin = max(_prompt_end(a, ends_a), _prompt_end(b, ends_b))
-    cuts = sorted(cut for cut in set(ends_a) & set(ends_b) if begin <= cut <= agreed)
+    # The first is the end of the step that read the prompt, whose time is another matter than decoding's.
+    cuts = sorted(cut for cut in set(ends_a) & set(ends_b) if cut <= agreed)
 
     def span(start: int, end: int) -> Span:
         ours, theirs = _between(ends_a, start, end), _between(ends_b, start, end)
@@ -150,11 +150,6 @@ def _ends(steps: Sequence[Step]) -> list[int]:
     return list(accumulate(len(step.emitted) for step in steps))
 
 
-def _prompt_end(trace: Trace, ends: Sequence[int]) -> int:
-    """Answer tokens after the steps that read the prompt, whose time is another matter than decoding's."""
-    return max((end for end, step in zip(ends, trace.steps, strict=True) if step.prefill), default=0)
-
-
 def _between(ends: Sequence[int], start: int, end: int) -> slice:
     """The steps that wrote the answer tokens from ``start`` to ``end``."""
     return slice(bisect_right(ends, start), bisect_right(ends, end))
@@ -171,7 +166,7 @@ def _side(steps: Sequence[Step], part: slice) -> Side:
 def _seconds_before(steps: Sequence[Step], index: int) -> float:
     """Seconds from the trace's beginning to the end of the step before ``index``: whatever lies between
     two steps belongs to the later one, so that the spans' seconds add up to the total's."""
-    return steps[index - 1].end - steps[0].start if index else 0.0
+    return steps[index - 1].end if index else 0.0
 
 
 def _blocks(steps: Sequence[Step]) -> list[tuple[list[int], int]]:

@@ -96,7 +96,7 @@ def test_acceptance_collapses_after_the_first_token() -> None:
     [
         [1, 1, 2, 0] * 12,  # 12 of 48 later ones: steep, but no collapse
         [1, 1, 1, 0] * 6,  # 18 later positions are too few
-        [0, 1, 0, 0] * 20,  # the first position is bad as well
+        [0, 1, 0] * 40,  # the first position is bad as well
     ],
 )
 def test_collapse_keeps_silent(accepted: list[int]) -> None:
@@ -199,7 +199,7 @@ def test_the_al_falls_with_the_context() -> None:
         [4, 5, 3, 4] * 20 + [4, 3, 3, 4] * 20,  # falls, by less than a fifth
         [4, 5, 3, 4] * 3 + [3, 2, 2, 3] * 3 + [1, 2, 1, 1] * 6,  # falls as much, in too few blocks
         [1, 2, 1, 1] * 20 + [4, 5, 3, 4] * 20,  # rises
-        [5, 0, 5, 0, 5, 5, 0, 5] * 4 + [5, 0, 0, 0, 5, 0, 0, 5] * 4,  # falls, within its own scatter
+        [5, 0, 5, 0, 5, 5, 0, 5] * 6 + [5, 0, 0, 0, 5, 0, 0, 5] * 6,  # falls, within its own scatter
     ],
 )
 def test_decay_keeps_silent(accepted: list[int]) -> None:
