@@ -64,7 +64,8 @@ def log_ratio(difference: Difference, best: Sequence[TokenProb]) -> float | None
     p = {token.id: token.p for token in best[:2]}
     if {difference.reference, difference.other} != set(p):
         return None
-    return abs(math.log(p[difference.reference]) - math.log(p[difference.other]))
+    less, more = sorted((p[difference.reference], p[difference.other]))
+    return math.log(more / less) if less > 0 else math.inf  # in float32 a probability can be 0
 
 
 def is_near_tie(ratio: float | None, dtype: str | None) -> bool:

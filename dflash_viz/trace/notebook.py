@@ -34,7 +34,6 @@ _KINDS = {
     "bonus": ("★", "bonus: the target's extra token after a full block", "3px solid", "rgba(60,110,220,.2)"),
     "plain": ("", "plain: decoded without a draft", "1px solid", "none"),
 }  # fmt: skip
-_STRUCK = "text-decoration:line-through;"
 _VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥"}
 _SPACE = dict.fromkeys("\n\t", " ")
 
@@ -105,12 +104,11 @@ def _cells(step: Step) -> Iterator[tuple[str, int]]:
 def _cell(kind: str, token: int, texts: Mapping[int, bytes]) -> str:
     mark, meaning, border, background = _KINDS[kind]
     text = _token(texts.get(token))
-    struck = _STRUCK if kind == "rejected" else ""
     style = f"border:{border};background:{background};border-radius:3px;padding:1px 4px;margin-right:3px"
     sign = f"{mark}&nbsp;" if mark else ""
     return (
         f'<span style="{style}" title="{escape(meaning)}; token id {token}">{sign}'
-        f'<bdi style="{struck}font-family:ui-monospace,monospace">{text}</bdi></span>'
+        f'<bdi style="font-family:ui-monospace,monospace">{text}</bdi></span>'
     )
 
 
