@@ -14,7 +14,7 @@ from dflash_viz.metrics import (
     what_if,
 )
 from dflash_viz.trace import Trace
-from dflash_viz.views.markup import definitions, heading, items, number, page, paragraph, table
+from dflash_viz.views.markup import all_named, definitions, heading, items, number, page, paragraph, table
 
 LABEL = "Calibration"
 SIDE = 300
@@ -37,7 +37,7 @@ def calibration_html(traces: Sequence[Trace], plain: Sequence[Trace] = ()) -> st
         calibration, estimate = calibrate(traces), what_if(traces, plain)
     except MixedTracesError as error:
         return page(LABEL, paragraph(str(error), "problem"))
-    return page(LABEL, *_reliability(calibration), *_smaller(estimate))
+    return page(LABEL, paragraph(f"{all_named(traces)}."), *_reliability(calibration), *_smaller(estimate))
 
 
 def _reliability(calibration: Calibration) -> Iterator[str]:

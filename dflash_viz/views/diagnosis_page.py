@@ -7,10 +7,9 @@ from html import escape
 
 from dflash_viz.metrics import RULES, Finding, MixedTracesError, diagnose
 from dflash_viz.trace import Trace
-from dflash_viz.views.markup import heading, items, named, page, paragraph, table
+from dflash_viz.views.markup import all_named, heading, items, page, paragraph, table
 
 LABEL = "Diagnosis"
-MAX_NAMED = 5
 
 
 def diagnosis_html(traces: Sequence[Trace], plain: Sequence[Trace] = ()) -> str:
@@ -28,14 +27,12 @@ def diagnosis_html(traces: Sequence[Trace], plain: Sequence[Trace] = ()) -> str:
 
 
 def _summary(traces: Sequence[Trace], findings: Sequence[Finding]) -> str:
-    names = "; ".join(map(named, traces[:MAX_NAMED]))
-    more = f" and {len(traces) - MAX_NAMED} more" if len(traces) > MAX_NAMED else ""
     found = (
         f"{len(findings)} of {len(RULES)} rules found something."
         if findings
         else "No rule found anything. That is no proof: a rule that has too little to judge by keeps silent."
     )
-    return f"{names}{more}. {found}"
+    return f"{all_named(traces)}. {found}"
 
 
 def _article(finding: Finding) -> str:

@@ -7,6 +7,9 @@ from html import escape
 
 from dflash_viz.trace import Trace
 
+MAX_NAMED = 5
+"""Traces that are named one by one."""
+
 
 def page(label: str, *parts: str) -> str:
     """A page's parts, which are HTML already, in its frame."""
@@ -60,6 +63,12 @@ def named(trace: Trace) -> str:
     engine = header.fingerprint
     k = f", K = {engine.num_speculative_tokens}" if engine.num_speculative_tokens else ""
     return f"{header.lane} ({engine.method}{k}), {header.recorded_at[:19].replace('T', ' ')}"
+
+
+def all_named(traces: Sequence[Trace]) -> str:
+    """Some traces in a few words each; how many more there are."""
+    more = f" and {len(traces) - MAX_NAMED} more" if len(traces) > MAX_NAMED else ""
+    return "; ".join(map(named, traces[:MAX_NAMED])) + more
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -200,6 +200,7 @@ def test_the_curve_has_its_numbers_as_text() -> None:
     read = Reader(calibration_html([made([2, 3, 5] * 8, p=P)], [made_plain(50)]))
     for part in ("0.9 to 1.0", "expected calibration error 0.", "◀ suggested", "as recorded"):
         assert part in read.text, part
+    assert "dflash (dflash, K = 5), 2026-01-01 00:00:00." in read.text
     assert "Measured without speculation: 33.3 tokens/s" in read.text
 
 
