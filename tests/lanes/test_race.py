@@ -14,7 +14,7 @@ from dflash_viz.lanes import Fleet, Lane, LaneSpec, Race, Turn
 from dflash_viz.metrics import count, first_difference, length_histogram, race_values
 from dflash_viz.trace import End, Header, Message, Sampling, Step, Trace
 from dflash_viz.ui.verdicts import ask_target, judge_texts
-from tests.lanes.test_engine import assert_true_to_engine, counters
+from tests.lanes.test_engine import assert_true_to_engine, counters, record
 
 pytestmark = pytest.mark.engine
 PROMPTS = [prompt for prompts in zip(*KINDS.values(), strict=True) for prompt in prompts][:20]
@@ -59,29 +59,31 @@ def race(fleet: Fleet, prompt: str, tokens: int = 24, lanes: list[str] | None = 
 async def test_float32_texts_are_identical_and_the_counts_are_vllms(fleet: Fleet) -> None:
     """20 prompts on all lanes: the target's text everywhere, and our counts are the engine's own.
 
-    All lanes at the same time, which takes half as long: nothing here is about speed.
+    A lane gets all prompts at once, which takes a fraction of the time: nothing here is about speed.
     """
-    before = {name: await counters(lane) for name, lane in fleet.lanes.items()}
-    steps: dict[str, list[Step]] = {name: [] for name in fleet.lanes}
-    for prompt in PROMPTS:
-        traces = (await run(race(fleet, prompt, 12, contended=True))).traces
-        assert set(traces) == set(fleet.lanes)
-        for name, trace in traces.items():
-            assert trace.header.fingerprint.target.dtype == "float32"
-            assert first_difference(traces["none"], trace) is None, (prompt, name)
-            assert len(trace.output_token_ids) == len(traces["none"].output_token_ids)
-            assert trace.end is not None
-            assert [s.num_accepted for s in trace.steps if s.drafted] == trace.end.engine_accepted
-            steps[name] += trace.steps
-        assert await ask_target(fleet, list(traces.values())) == {}, "no text parts"
-        verdicts = judge_texts(list(traces.values()))
-        assert {v.verdict for v in verdicts.values()} == {"same", "reference"}
+    traces: dict[str, list[Trace]] = {}
     for name, lane in fleet.lanes.items():
-        gained = await counters(lane) - before[name]
-        assert gained == count(steps[name]), name
-        assert sum(length_histogram(steps[name])) == gained.num_drafts
-    for name in [lane for lane in fleet.lanes if lane != "none"]:
-        assert (count(steps[name]).acceptance_length or 0) > 1.3, f"{name} drafts nothing useful"
+        before = await counters(lane)
+        asked = (record(lane, prompt, Sampling(max_tokens=12)) for prompt in PROMPTS)
+        traces[name] = await asyncio.gather(*asked)
+        steps = [step for trace in traces[name] for step in trace.steps]
+        gained = await counters(lane) - before
+        assert gained == count(steps), name
+        assert sum(length_histogram(steps)) == gained.num_drafts
+        assert max(step.batch_size for step in steps) == 8, "they did not run at the same time"
+        if name != "none":
+            assert (count(steps).acceptance_length or 0) > 1.3, f"{name} drafts nothing useful"
+    for plain, *drafted in zip(traces.pop("none"), *traces.values(), strict=True):
+        prompt = plain.header.messages[-1].content
+        assert await ask_target(fleet, [plain, *drafted]) == {}, f"the texts part: {prompt}"
+        assert {v.verdict for v in judge_texts([plain, *drafted]).values()} == {"same", "reference"}
+        for trace in (plain, *drafted):
+            assert trace.header.fingerprint.target.dtype == "float32"
+            assert first_difference(plain, trace) is None, (prompt, trace.header.lane)
+            assert len(trace.output_token_ids) == len(plain.output_token_ids)
+            assert trace.end is not None
+            assert trace.end.check.agrees is not False, trace.end.check
+            assert [s.num_accepted for s in trace.steps if s.drafted] == trace.end.engine_accepted
 
 
 async def test_lanes_take_turns(fleet: Fleet) -> None:

