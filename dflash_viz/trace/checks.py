@@ -26,24 +26,19 @@ class StepChecks:
 
     def fault(self, step: Step) -> str:
         """What is wrong with the next step, in a few words; nothing when it can be relied on."""
-        fault = (
-            self._place(step)
-            or _tokens(step)
-            or (self._new_texts(step.tokens) if step.tokens else "")
-            or (_probabilities(step) if step.positions else "")
-        )
-        self._clock = step.end
-        self._offset += len(step.emitted)
-        return fault
-
-    def _place(self, step: Step) -> str:
-        if not self._clock <= step.start <= step.end <= _MAX_SECONDS:
+        clock, self._clock = self._clock, step.end
+        offset, self._offset = self._offset, self._offset + len(step.emitted)
+        if not clock <= step.start <= step.end <= _MAX_SECONDS:
             return "its times go backwards, or on for decades"
         if not (0 <= step.draft_s <= _MAX_SECONDS and 0 <= step.verify_s <= _MAX_SECONDS):
             return "a time is negative, or decades long"
-        if step.offset != self._offset:
-            return f"{self._offset} tokens came before it"
-        return "" if 1 <= step.batch_size < _MAX_ID else "its batch size is out of range"
+        if step.offset != offset:
+            return f"{offset} tokens came before it"
+        return (
+            _tokens(step)
+            or (self._new_texts(step.tokens) if step.tokens else "")
+            or (_probabilities(step) if step.positions else "")
+        )
 
     def _new_texts(self, tokens: Mapping[int, str]) -> str:
         for token, text in tokens.items():
@@ -79,10 +74,11 @@ def _tokens(step: Step) -> str:
     own = "plain" if not k else "bonus" if accepted == k else "recovered"
     if step.last != (own if n > accepted else None):
         return f"its last token cannot be {step.last or 'cut off'}"
-    if (step.prefill and (k or step.index)) or (step.padded and not k):
-        return "it cannot be what it is marked as"
+    if (step.prefill and (k or step.index)) or (step.padded and not k) or not 1 <= step.batch_size < _MAX_ID:
+        return "its marks or its batch size cannot be"
     # What comes before the last emitted token has been drafted.
-    return "a token id is out of range" if _out_of_range([*drafted, emitted[-1]]) else ""
+    strange = not 0 <= emitted[-1] < _MAX_ID or (k and _out_of_range(drafted))
+    return "a token id is out of range" if strange else ""
 
 
 def _out_of_range(ids: list[int]) -> bool:
