@@ -67,7 +67,7 @@ def read_traces(path: Path) -> list[Trace]:
 
     Raises ``TraceError`` as ``read_trace``, and for a folder that holds none.
     """
-    if not path.is_dir():
+    if not stat.S_ISDIR(_mode(path)):
         return [read_trace(path)]
     traces = [read_trace(file) for file in trace_files(path)]
     if not traces:
@@ -197,21 +197,25 @@ def _printable(path: Path) -> str:
     return path.name.encode("utf-8", "replace").decode()
 
 
+def _mode(path: Path) -> int:
+    """What a path is (``st_mode``); whatever the file system says becomes a ``TraceError``."""
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError) as error:  # ValueError: no file can have this name
+        why = getattr(error, "strerror", None) or error
+        raise TraceError(f"{_printable(path)} cannot be read: {why}.") from error
+
+
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, open; whatever the file system says becomes a ``TraceError``."""
-    name = _printable(path)
-    try:
-        regular = stat.S_ISREG(path.stat().st_mode)
-    except (OSError, ValueError) as error:  # ValueError: no file can have this name
-        raise TraceError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
-    if not regular:  # a device has no end, and opening a pipe waits for who writes into it
-        raise TraceError(f"{name} cannot be read: it is no file.")
+    """A regular file, open; errors as of ``_mode``."""
+    if not stat.S_ISREG(_mode(path)):  # a device has no end, and opening a pipe waits for who writes into it
+        raise TraceError(f"{_printable(path)} cannot be read: it is no file.")
     try:
         with path.open("rb") as file:
             yield file
     except OSError as error:
-        raise TraceError(f"{name} cannot be read: {error.strerror or error}.") from error
+        raise TraceError(f"{_printable(path)} cannot be read: {error.strerror or error}.") from error
 
 
 def _unpacked(file: BinaryIO) -> tuple[bytes, bool]:
