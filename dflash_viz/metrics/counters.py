@@ -7,6 +7,7 @@ vLLM's ``v1/spec_decode/metrics.py``.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -68,13 +69,23 @@ def decoding(steps: Sequence[Step]) -> list[Step]:
 def count(steps: Sequence[Step]) -> Counters:
     """The counters after these steps, as vLLM counts: steps without a draft are not drafts."""
     drafts = drafting(steps)
+    accepted = [step.num_accepted for step in drafts]
     longest = max((step.num_drafted for step in drafts), default=0)
     return Counters(
         len(drafts),
         sum(step.num_drafted for step in drafts),
-        sum(step.num_accepted for step in drafts),
-        tuple(sum(step.num_accepted > i for step in drafts) for i in range(longest)),
+        sum(accepted),
+        exceeding(accepted, longest),
     )
+
+
+def exceeding(values: Sequence[int], below: int) -> tuple[int, ...]:
+    """For each i from 0 to ``below`` - 1: how many of the values are larger."""
+    of_each, left, found = Counter(values), len(values), []
+    for i in range(below):
+        left -= of_each[i]
+        found.append(left)
+    return tuple(found)
 
 
 def read_prometheus(text: str) -> Counters:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dflash_viz.metrics.counters import Counters, count, decoding, drafting  # noqa: F401
+from dflash_viz.metrics.counters import Counters, count
 from dflash_viz.metrics.tally import WINDOW, Steps, Tally, tally
 from dflash_viz.trace import Trace
 

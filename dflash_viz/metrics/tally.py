@@ -6,11 +6,12 @@ figures cost no more for the last step than for the first.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from dflash_viz.metrics.counters import Counters, count, decoding, drafting
+from dflash_viz.metrics.counters import Counters, count, decoding, drafting, exceeding
 from dflash_viz.trace import Step
 
 WINDOW = 16
@@ -48,8 +49,12 @@ class Tally:
         """The tally of some steps."""
         after, drafts = decoding(steps), drafting(steps)
         made = [step for step in drafts if not step.padded]
-        longest = max((step.num_drafted for step in drafts), default=-1)
-        pairs = [(step.num_drafted, step.num_accepted) for step in drafts]
+        drafted = [step.num_drafted for step in drafts]
+        accepted = [step.num_accepted for step in drafts]
+        lengths, longest = Counter(accepted), max(drafted, default=-1)
+        # Accepted up to position i but not drafted beyond it: those blocks ended there, all accepted.
+        full = Counter(d for d, a in zip(drafted, accepted, strict=True) if a == d)
+        reached = [len(drafts), *exceeding(accepted, longest)]
         return Tally(
             counters=count(steps),
             num_all=len(steps),
@@ -62,9 +67,9 @@ class Tally:
             whole_s=sum(step.end - step.start for step in after),
             begin=after[0].start if after else None,
             end=after[-1].end if after else None,
-            drafted_per_position=tuple(sum(d > i for d, _ in pairs) for i in range(longest)),
-            reached_per_position=tuple(sum(d > i and a >= i for d, a in pairs) for i in range(longest)),
-            lengths=tuple(sum(a == i for _, a in pairs) for i in range(longest + 1)),
+            drafted_per_position=exceeding(drafted, longest),
+            reached_per_position=tuple(reached[i] - full[i] for i in range(longest)),
+            lengths=tuple(lengths[i] for i in range(longest + 1)),
             recent=tuple(steps[-WINDOW:]),
         )
 

@@ -77,9 +77,9 @@ class Shelf:
 
     def lay_out(self) -> None:
         """Create the components, inside a ``gr.Tabs``."""
-        with gr.Tab("Recorded", id=RECORDED) as self.tab, gr.Row(elem_classes="dv-columns dv-shelf"):
+        with gr.Tab("Recorded", id=RECORDED) as self.tab, gr.Row(elem_classes="dv-shelf"):
             self.visit = gr.State(Visit())
-            with gr.Column(scale=4, min_width=300, elem_classes="dv-chat"):
+            with gr.Column(scale=4, min_width=260, elem_classes="dv-shelf-choice"):
                 self._choices()
             with gr.Column(scale=7, min_width=320, elem_classes="dv-stage"):
                 self.message = gr.HTML("", elem_id="shelf-message", padding=False)
@@ -134,74 +134,73 @@ class Shelf:
         quiet: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private"}
         self.tabs = tabs
         shown = [
-            self.visit, self.message, self.stage, self.findings, self.calibration, self.first, self.second,
-            self.difference, self.saved, self.formats, self.delete, self.sure, self.gallery, self.mine,
+            self.visit, self.message, self.stage, self.first, self.second, self.saved, self.formats,
+            self.delete, self.sure, self.gallery, self.mine,
         ]  # fmt: skip
         asked = [self.visit, self.scope, conversation]
-        self.gallery.input(self.open_gallery, [*asked, self.gallery], shown, **quiet)
-        self.mine.input(self.open_own, [*asked, self.mine], shown, **quiet)
-        self.upload.upload(self.open_files, [*asked, self.upload], shown, **quiet)
-        self.path.submit(self.open_path, [*asked, self.path], shown, **quiet)
-        self.tab.select(self.enter, asked, shown, **quiet)
-        demo.load(self.follow_link, asked, [*shown, tabs], **quiet)
-        self.scope.input(self.examine, asked, [self.findings, self.calibration], **quiet)
+        examined = [self.findings, self.calibration]
+        compared = [self.visit, self.first, self.second]
+        for opening in (
+            self.gallery.input(self.open_gallery, [self.visit, self.gallery], shown, **quiet),
+            self.mine.input(self.open_own, [self.visit, self.mine], shown, **quiet),
+            self.upload.upload(self.open_files, [self.visit, self.upload], shown, **quiet),
+            self.path.submit(self.open_path, [self.visit, self.path], shown, **quiet),
+            self.tab.select(self.enter, [self.visit, conversation], shown, **quiet),
+            demo.load(self.follow_link, self.visit, [*shown, tabs], **quiet),
+        ):
+            # A long run is on the stage before everything that can be said of it is known.
+            opening.then(self.examine, asked, examined, **quiet).then(
+                self.compare, compared, self.difference, **quiet
+            )
+        self.scope.input(self.examine, asked, examined, **quiet)
         for side in (self.first, self.second):
-            side.input(self.compare, [self.visit, self.first, self.second], self.difference, **quiet)
+            side.input(self.compare, compared, self.difference, **quiet)
         self.formats.input(self.save, [self.visit, self.formats], [self.message, self.saved], **quiet)
         self.delete.click(lambda: gr.update(visible=True), None, self.sure, **quiet)
         self.keep.click(lambda: gr.update(visible=False), None, self.sure, **quiet)
         self.really.click(self.remove, [self.visit, conversation], shown, **quiet)
 
-    def open_gallery(
-        self, visit: Visit, scope: str, conversation: list[Exchange], address: str
-    ) -> dict[Any, Any]:
+    def open_gallery(self, visit: Visit, address: str) -> dict[Any, Any]:
         """A run of the gallery was chosen."""
-        return {**self._show(visit, scope, conversation, Place(address)), self.mine: gr.update(value=None)}
+        return {**self._show(visit, Place(address)), self.mine: gr.update(value=None)}
 
-    def open_own(
-        self, visit: Visit, scope: str, conversation: list[Exchange], address: str
-    ) -> dict[Any, Any]:
+    def open_own(self, visit: Visit, address: str) -> dict[Any, Any]:
         """One of the visitor's own runs was chosen; these can be deleted."""
-        shown = self._show(visit, scope, conversation, Place(address))
+        shown = self._show(visit, Place(address))
         return {**shown, self.gallery: gr.update(value=None), self.delete: gr.update(visible=True)}
 
-    def open_files(
-        self, visit: Visit, scope: str, conversation: list[Exchange], files: list[str]
-    ) -> dict[Any, Any]:
+    def open_files(self, visit: Visit, files: list[str]) -> dict[Any, Any]:
         """Files were uploaded."""
-        return self._show(visit, scope, conversation, Place(files=tuple(map(Path, files))))
+        return self._show(visit, Place(files=tuple(map(Path, files))))
 
-    def open_path(self, visit: Visit, scope: str, conversation: list[Exchange], text: str) -> dict[Any, Any]:
+    def open_path(self, visit: Visit, text: str) -> dict[Any, Any]:
         """A path was typed."""
         if not self.local:  # the box is hidden, but anybody can call what is behind it
             return {self.message: _problem("Paths are for whoever runs this app: upload the file instead.")}
         try:
-            return self._show(visit, scope, conversation, place_of_path(text))
+            return self._show(visit, place_of_path(text))
         except TraceError as error:
             return {self.message: _problem(str(error))}
 
-    def enter(self, visit: Visit, scope: str, conversation: list[Exchange]) -> dict[Any, Any]:
+    def enter(self, visit: Visit, conversation: list[Exchange]) -> dict[Any, Any]:
         """The tab was opened: its list is brought up to date, and it is never empty."""
         mine = {self.mine: gr.update(choices=self._own_choices(conversation))}
         if visit.shown is not None or not self.library.gallery:
             return mine
         address = next(iter(self.library.gallery))
-        shown = self._show(visit, scope, conversation, Place(address))
-        return {**shown, **mine, self.gallery: address}
+        return {**self._show(visit, Place(address)), **mine, self.gallery: address}
 
-    def follow_link(
-        self, visit: Visit, scope: str, conversation: list[Exchange], request: gr.Request
-    ) -> dict[Any, Any]:
+    def follow_link(self, visit: Visit, request: gr.Request) -> dict[Any, Any]:
         """The page was opened, perhaps by a link to a run."""
         address = request.query_params.get("run", "")
         if not address:
             return {self.message: ""}
-        shown = self._show(visit, scope, conversation, Place(address))
+        shown = self._show(visit, Place(address))
         if address in self.library.gallery:
             shown[self.gallery] = address
         return {**shown, self.tabs: gr.update(selected=RECORDED)}
 
-    def _show(self, visit: Visit, scope: str, conversation: list[Exchange], place: Place) -> dict[Any, Any]:
+    def _show(self, visit: Visit, place: Place) -> dict[Any, Any]:
         """Put a run on the stage; whatever cannot be opened leaves the one that is there."""
         try:
             run = self.library.open(place)
@@ -214,10 +213,8 @@ class Shelf:
             self.visit: visit,
             self.message: "",
             self.stage: run_document(run),
-            **self._examined(run, scope, conversation),
             self.first: gr.update(choices=choices, value=_key(0, a)),
             self.second: gr.update(choices=choices, value=_key(0, b)),
-            self.difference: diff_html(run.traces[a], run.traces[b]),
             self.saved: gr.update(value=None, visible=False),
             self.formats: None,
             self.delete: gr.update(visible=False),
@@ -236,8 +233,8 @@ class Shelf:
     def _examined(self, run: Run, scope: str, conversation: list[Exchange]) -> dict[Any, Any]:
         runs = self._in_scope(run, scope, conversation)
         traces = [trace for one in runs for trace in one.traces]
-        plain = [trace for trace in traces if trace.header.fingerprint.method == PLAIN]
-        lanes = dict.fromkeys(trace.header.lane for trace in run.traces if trace not in plain)
+        plain = [trace for trace in traces if _is_plain(trace)]
+        lanes = dict.fromkeys(trace.header.lane for trace in run.traces if not _is_plain(trace))
         sets = [[trace for trace in traces if trace.header.lane == lane] for lane in lanes]
         return {
             self.findings: "".join(diagnosis_html(one, plain) for one in sets) or NO_DRAFTS,
@@ -303,6 +300,10 @@ class Shelf:
 
     def _own_choices(self, conversation: list[Exchange]) -> list[tuple[str, str]]:
         return [(label_of(one), one.id) for one in self._own(conversation)]
+
+
+def _is_plain(trace: Trace) -> bool:
+    return trace.header.fingerprint.method == PLAIN
 
 
 def _pair(run: Run) -> tuple[int, int]:
