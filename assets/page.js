@@ -274,7 +274,7 @@
     draw(now) {
       this.tick(now);
       const lanes = Array.from(this.lanes.values());
-      this.showLanes(lanes);
+      this.showLanes();
       if (this.layoutDirty) this.layOut(lanes);
       if (this.runDirty && this.run) this.head.drawRun(this.run);
       this.runDirty = false;
@@ -294,8 +294,8 @@
     }
 
     // How far each lane is shown follows from the clock.
-    showLanes(lanes) {
-      for (const lane of lanes) {
+    showLanes() {
+      for (const lane of this.lanes.values()) {
         const before = lane.shown;
         lane.show(this.player.shownOf(lane), this.player.finished);
         if (lane.shown !== before) this.latest = lane;
@@ -394,6 +394,7 @@
     seek(at) {
       this.readerMoves();
       this.player.seek(this.activeLane, at);
+      this.showLanes(); // the next key may come before the next frame
       this.deck.leaveSelections();
       this.charts.hurry();
       this.schedule();

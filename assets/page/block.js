@@ -98,7 +98,7 @@
 
     // Which cell the inspector looks into; undefined for none.
     mark(position) {
-      for (const cell of this.cells) cell.classList.toggle("dv-inspected", cell.dataset.position === String(position));
+      for (const cell of this.cells) cell.classList.toggle("dv-looked-into", cell.dataset.position === String(position));
     }
 
     // Before the first step, the words say what is waited for.

@@ -21,7 +21,7 @@
     return asked && !failed && performance.now() - loadedSince < PATIENCE_MS ? "loading" : "missing";
   }
 
-  // Calls back when the state may have changed; returns what ends that.
+  // Calls back when the state may have changed; returns what ends that. The window hears of no script's load.
   function watchPlotly(changed) {
     const told = (event) => {
       if (!isPlotly(event.target)) return;
@@ -29,10 +29,10 @@
       changed();
     };
     const timer = setTimeout(changed, Math.max(0, PATIENCE_MS - (performance.now() - loadedSince)));
-    for (const kind of ["load", "error"]) window.addEventListener(kind, told, true);
+    for (const kind of ["load", "error"]) document.addEventListener(kind, told, true);
     return () => {
       clearTimeout(timer);
-      for (const kind of ["load", "error"]) window.removeEventListener(kind, told, true);
+      for (const kind of ["load", "error"]) document.removeEventListener(kind, told, true);
     };
   }
 

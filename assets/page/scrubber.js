@@ -40,9 +40,16 @@
       this.node.setAttribute("role", "group");
       this.node.setAttribute("aria-label", "Playback");
       this.buildSlider(actions);
-      this.buildSteps(add(this.node, "div", "dv-control-row"), actions);
-      this.buildPace(add(this.node, "div", "dv-control-row"), actions);
-      this.buildRest(add(this.node, "div", "dv-control-row"), popover, actions);
+      this.buildSteps(this.group(), actions);
+      this.buildJumps(this.group(), actions);
+      this.buildRest(this.group(), popover, actions);
+      this.buildSpeeds(this.group(), actions);
+      this.buildModes(this.group(), actions);
+    }
+
+    // Groups stay together where there is no room for all in one row.
+    group() {
+      return add(this.node, "span", "dv-control-group");
     }
 
     buildSlider(actions) {
@@ -56,11 +63,15 @@
     }
 
     buildSteps(row, actions) {
-      this.icon(row, "dv-first", "⏮", "First step", actions.first);
+      this.icon(row, "dv-first", "|◂", "First step", actions.first);
       this.icon(row, "dv-previous", "◂", "Previous step", () => actions.step(-1));
       this.play = button(row, "dv-play", "Replay", actions.toggle);
       this.icon(row, "dv-next", "▸", "Next step", () => actions.step(1));
-      this.icon(row, "dv-latest", "⏭", "Last step", actions.last);
+      this.icon(row, "dv-latest", "▸|", "Last step", actions.last);
+      button(row, "dv-restart", "Restart", actions.restart);
+    }
+
+    buildJumps(row, actions) {
       for (const [kind, sign, words] of [["rejection", REJECTED, "rejection"], ["full", FULL, "full block"]]) {
         this.icon(row, "dv-previous-" + kind, "◂" + sign, "Previous " + words, () => actions.jump(kind, -1));
         this.icon(row, "dv-next-" + kind, sign + "▸", "Next " + words, () => actions.jump(kind, 1));
@@ -75,18 +86,19 @@
       return node;
     }
 
-    buildPace(row, actions) {
+    buildSpeeds(row, actions) {
       this.speeds = SPEEDS.map((speed) => [speed, button(row, "dv-speed", speed + "×", () => actions.speed(speed))]);
       this.speeds.forEach(([speed, node]) => node.setAttribute("aria-label", "Speed " + speed + " times"));
-      const modes = add(row, "span", "dv-modes");
-      modes.setAttribute("role", "group");
-      modes.setAttribute("aria-label", "What the lanes have in common");
-      this.modes = MODES.map(([mode, words]) => [mode, button(modes, "dv-mode", words, () => actions.mode(mode))]);
+    }
+
+    buildModes(row, actions) {
+      row.setAttribute("role", "group");
+      row.setAttribute("aria-label", "What the lanes have in common");
+      this.modes = MODES.map(([mode, words]) => [mode, button(row, "dv-mode", words, () => actions.mode(mode))]);
       this.clock = add(row, "span", "dv-clock");
     }
 
     buildRest(row, popover, actions) {
-      button(row, "dv-restart", "Restart", actions.restart);
       const keys = add(row, "button", "dv-button dv-keys", "Keys");
       keys.type = "button";
       popover.attach(keys, () => KEYS);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.page.conftest import plotly_script
+
 pytestmark = pytest.mark.browser
 LANES = ["dflash", "eagle3", "ngram", "none"]
 
@@ -455,3 +457,20 @@ def test_charts_out_of_sight_wait_until_nothing_new_comes(open_page, feed, make_
     page.wait_for_function("view.charts.charts[0].inSight")
     page.evaluate("view.restart()")
     page.wait_for_function(f"({PLOT.format('al')}.data?.[0]?.x.length ?? 0) > 3 && view.player.playing")
+
+
+def test_a_chart_says_loading_until_plotly_is_there_or_failed(open_page, feed, make_race):
+    page = open_page()
+    tag = "window.tag = document.createElement('script'); tag.src = 'plotly.min.js'; tag.type = 'text/later';"
+    page.evaluate(f"() => {{ {tag} document.head.append(tag); }}")  # asked for, not there yet
+    feed(page, make_race())
+    messages = page.locator(".dv-chart > .dv-dim")
+    assert messages.all_inner_texts() == ["The chart is loading."] * 5
+    page.evaluate("tag.dispatchEvent(new Event('error'))")
+    assert "needs Plotly" in messages.first.inner_text()
+    page.evaluate("tag.dispatchEvent(new Event('load'))")
+    assert messages.first.inner_text() == "The chart is loading."
+    page.add_script_tag(path=plotly_script())
+    page.evaluate("tag.dispatchEvent(new Event('load'))")
+    wait_for_charts(page)
+    assert messages.count() == 0

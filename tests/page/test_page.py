@@ -431,7 +431,8 @@ def test_live_region_speaks_in_words(open_page, feed, make_document):
 def test_marks_can_be_switched_off_and_copy_is_plain(open_page, feed, make_document):
     page = open_page()
     feed(page, make_document().header().prefill().block(WORDS, 7, " x"))
-    line = "getComputedStyle(document.querySelector('.dv-answer .dv-said[data-kind=accepted]')).textDecorationLine"
+    said = "document.querySelector('.dv-answer .dv-said[data-kind=accepted]')"
+    line = f"getComputedStyle({said}).textDecorationLine"
     assert page.evaluate(line) == "underline"
     page.get_by_role("button", name="Plain", exact=True).click()
     pressed = page.locator(".dv-toggle[aria-pressed=true]")
