@@ -336,7 +336,7 @@ class LaneRun:
         return Header(
             schema=SCHEMA_VERSION,
             trace_id=self._request_id,
-            recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             lane=self._client.lane,
             messages=self._messages,
             prompt_token_ids=prompt,

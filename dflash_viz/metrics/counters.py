@@ -69,14 +69,13 @@ def decoding(steps: Sequence[Step]) -> list[Step]:
 def count(steps: Sequence[Step]) -> Counters:
     """The counters after these steps, as vLLM counts: steps without a draft are not drafts."""
     drafts = drafting(steps)
-    accepted = [step.num_accepted for step in drafts]
-    longest = max((step.num_drafted for step in drafts), default=0)
-    return Counters(
-        len(drafts),
-        sum(step.num_drafted for step in drafts),
-        sum(accepted),
-        exceeding(accepted, longest),
-    )
+    return count_blocks([len(step.drafted) for step in drafts], [step.num_accepted for step in drafts])
+
+
+def count_blocks(drafted: Sequence[int], accepted: Sequence[int]) -> Counters:
+    """The counters of blocks with these numbers of drafted and accepted tokens."""
+    longest = max(drafted, default=0)
+    return Counters(len(drafted), sum(drafted), sum(accepted), exceeding(accepted, longest))
 
 
 def exceeding(values: Sequence[int], below: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from dflash_viz.metrics.counters import Counters, count, decoding, drafting, exceeding
+from dflash_viz.metrics.counters import Counters, count_blocks, decoding, drafting, exceeding
 from dflash_viz.trace import Step
 
 WINDOW = 16
@@ -49,22 +49,22 @@ class Tally:
         """The tally of some steps."""
         after, drafts = decoding(steps), drafting(steps)
         made = [step for step in drafts if not step.padded]
-        drafted = [step.num_drafted for step in drafts]
+        drafted = [len(step.drafted) for step in drafts]
         accepted = [step.num_accepted for step in drafts]
         lengths, longest = Counter(accepted), max(drafted, default=-1)
         # Accepted up to position i but not drafted beyond it: those blocks ended there, all accepted.
         full = Counter(d for d, a in zip(drafted, accepted, strict=True) if a == d)
         reached = [len(drafts), *exceeding(accepted, longest)]
         return Tally(
-            counters=count(steps),
+            counters=count_blocks(drafted, accepted),
             num_all=len(steps),
             num_steps=len(after),
-            num_tokens=sum(len(step.emitted) for step in after),
+            num_tokens=sum([len(step.emitted) for step in after]),
             num_made=len(made),
-            made_draft_s=sum(step.draft_s for step in made),
-            draft_s=sum(step.draft_s for step in after),
-            verify_s=sum(step.verify_s for step in after),
-            whole_s=sum(step.end - step.start for step in after),
+            made_draft_s=sum([step.draft_s for step in made]),
+            draft_s=sum([step.draft_s for step in after]),
+            verify_s=sum([step.verify_s for step in after]),
+            whole_s=sum([step.end - step.start for step in after]),
             begin=after[0].start if after else None,
             end=after[-1].end if after else None,
             drafted_per_position=exceeding(drafted, longest),

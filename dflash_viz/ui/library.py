@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,12 +46,9 @@ class Library:
 
 def place_of_path(text: str) -> Place:
     """A trace file, or a folder of them, on the app's own machine. Raises ``TraceError`` without one."""
-    path = Path(text.strip()).expanduser()
     if not text.strip():
         raise TraceError("Type the path of a trace file, or of a folder of them.")
-    if not path.exists():
-        raise TraceError(f"There is no file or folder {path.name!r} at that path.")
-    return Place(files=(path,))
+    return Place(files=(Path(os.path.expanduser(text.strip())),))
 
 
 def distinct(traces: Iterable[Trace]) -> list[Trace]:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from dflash_viz.metrics import (
     FIGURES,
@@ -163,10 +164,10 @@ def steps_line(trace: Trace) -> str:
         type="steps",
         lane=trace.header.lane,
         count=len(steps),
-        start=[round(step.start, 6) for step in steps],
-        end=[round(step.end, 6) for step in steps],
-        draft_s=[round(step.draft_s, 6) for step in steps],
-        verify_s=[round(step.verify_s, 6) for step in steps],
+        start=_seconds([step.start for step in steps]),
+        end=_seconds([step.end for step in steps]),
+        draft_s=_seconds([step.draft_s for step in steps]),
+        verify_s=_seconds([step.verify_s for step in steps]),
         drafted=[token for step in steps for token in step.drafted],
         num_drafted=[len(step.drafted) for step in steps],
         emitted=[token for step in steps for token in step.emitted],
@@ -190,6 +191,12 @@ def format_value(key: str, value: float | None) -> str:
 def values_line(lane: str, values: Mapping[str, float | None]) -> str:
     """Some figures of a lane, by key."""
     return _line(type="figures", lane=lane, values={k: format_value(k, v) for k, v in values.items()})
+
+
+def _seconds(values: list[float]) -> list[float]:
+    """To the microsecond."""
+    rounded: list[float] = np.round(values, 6).tolist()
+    return rounded
 
 
 class LaneFigures:
