@@ -37,7 +37,7 @@ fast: lint  ## the tests that need neither engine nor browser
 bench: weights  ## decode speed with and without drafter and hooks
 	$(BIN)/python -m dflash_viz.bench.speed
 
-record: weights  ## record the run that the page greets with again
+record: weights  ## record the gallery again; nothing else may run meanwhile
 	$(BIN)/python -m dflash_viz.bench.record
 
 clean:
