@@ -21,6 +21,8 @@ from tests.ui.conftest import LANES, App, make_cache
 
 pytestmark = [pytest.mark.browser, pytest.mark.engine]
 READY_MS = 400_000
+# The lane that starts first: what needs no other is tested while the others start.
+FIRST = LANES[:1]
 RUN_MS = 120_000
 # The target keeps at this for hundreds of tokens.
 LONG = "Write a long story about a ship, at least 1000 words."
@@ -39,9 +41,10 @@ def row(page: Page, lane: str):  # type: ignore[no-untyped-def]
     return page.locator(f'.dv-race-row[data-lane="{lane}"]')
 
 
-def open_ready(page: Page, app: App) -> None:
+def open_ready(page: Page, app: App, lanes: Sequence[str] = LANES) -> None:
+    """Open the page once these lanes, which start before the others, are ready."""
     page.goto(app.url)
-    expect(page.locator("#engine .dv-ready")).to_have_count(len(LANES), timeout=READY_MS)
+    expect(page.locator("#engine .dv-ready").nth(len(lanes) - 1)).to_be_visible(timeout=READY_MS)
 
 
 def open_settings(page: Page) -> None:
@@ -111,6 +114,47 @@ def test_recorded_run_plays_while_the_engines_start(app: App, page: Page) -> Non
 
 
 @pytest.mark.early
+def test_definitions_are_one_key_away(app: App, page: Page) -> None:
+    page.goto(app.url)
+    figure = page.locator('tr[data-key="al"] .dv-figure')
+    expect(figure).to_be_visible(timeout=20_000)
+    figure.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".dv-popover")).to_contain_text("1 + accepted tokens")
+    page.keyboard.press("Escape")
+    expect(page.locator(".dv-popover")).to_be_hidden()
+
+
+@pytest.mark.early
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_phone_has_no_sideways_scrolling(app: App, page: Page, theme: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{app.url}?__theme={theme}")
+    expect(page.locator(".dv-block").first).to_be_visible(timeout=20_000)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.early
+def test_nothing_is_asked_of_the_outside(app: App, page: Page) -> None:
+    hosts = set()
+    page.on("request", lambda request: hosts.add(request.url))
+    page.goto(app.url)
+    expect(page.locator(".dv-block").first).to_be_visible(timeout=20_000)
+    assert not [url for url in hosts if not url.startswith((app.url, "data:", "blob:"))]
+
+
+@pytest.mark.early
+def test_an_empty_prompt_and_no_lane_are_answered_in_words(app: App, page: Page) -> None:
+    page.goto(app.url)
+    page.click("#send")
+    expect(page.get_by_role("alert").first).to_contain_text("The question is empty", timeout=10_000)
+    set_up(page, 8, ())
+    page.fill("#question textarea", "Hi")
+    page.click("#send")
+    expect(page.get_by_role("alert").first).to_contain_text("No lane is chosen", timeout=10_000)
+
+
+@pytest.mark.early
 def test_a_lane_is_usable_before_the_others_are_ready(app: App, page: Page) -> None:
     page.goto(app.url)
     set_up(page)
@@ -121,10 +165,60 @@ def test_a_lane_is_usable_before_the_others_are_ready(app: App, page: Page) -> N
     assert page.locator("#engine .dv-ready").count() < len(LANES)
 
 
+def test_turns_keep_their_traces_and_clear_forgets(app: App, page: Page) -> None:
+    open_ready(page, app, FIRST)
+    set_up(page, 16)
+    first = "Repeat after me: 안녕하세요 😀 and a tab"
+    ask_to_the_end(page, first)
+    traces = [app.last()]
+    ask_to_the_end(page, "What did I say?")
+    traces.append(app.last())
+    assert [m.role for m in traces[1].header.messages] == ["user", "assistant", "user"]
+    assert figures_on(page, "dflash") == figures_of(traces[1], None, traces[:1])
+    page.locator("#chat .user").first.click()
+    expect(page.locator(".dv-origin")).to_contain_text("Recorded run", timeout=10_000)
+    expect(page.locator(".dv-prompt")).to_contain_text(first)
+    expect(page.locator(".dv-note")).to_contain_text("Turn 1 of this chat")
+    page.get_by_role("button", name="Speed 4 times").click()
+    expect(page.locator(".dv-controls .dv-play")).to_have_text("Replay", timeout=60_000)
+    assert figures_on(page, "dflash") == figures_of(traces[0], None)
+    page.click("#clear")
+    expect(page.locator("#chat .user")).to_have_count(0)
+    ask_to_the_end(page, "Hello.")
+    assert len(app.last().header.messages) == 1
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_shows_as_text(app: App, page: Page, text: str) -> None:
+    open_ready(page, app, FIRST)
+    set_up(page, 24)
+    ask_to_the_end(page, f"Repeat exactly: {text}")
+    expect(page.locator("#chat .user").last).to_contain_text(text)
+    expect(page.locator(".dv-prompt")).to_contain_text(text)
+    trace = app.last()
+    assert trace.end is not None
+    assert trace.header.messages[-1].content.endswith(text)
+    assert trace.end.text.strip() in card(page).locator(".dv-answer").evaluate("node => node.textContent")
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_closing_the_tab_stops_its_run(app: App, page: Page) -> None:
+    open_ready(page, app, FIRST)
+    tab = page.context.new_page()
+    open_ready(tab, app, FIRST)
+    ask_and_see_blocks(tab)
+    tab.close()
+    path = app.files()[-1]
+    assert read_trace(path).end is None, "it ended by itself before the tab was closed"
+    deadline = time.monotonic() + 20
+    while (size := path.stat().st_size) != (time.sleep(1.5) or path.stat().st_size):
+        assert time.monotonic() < deadline, f"the run goes on: {size} bytes"
+
+
 def test_the_race(app: App, page: Page) -> None:
     """Four lanes, one prompt: what the page says is what the saved traces say."""
     open_ready(page, app)
-    set_up(page, 40, LANES)
+    set_up(page, 24, LANES)
     ask_to_the_end(page, "Write a Python function that returns the n-th Fibonacci number.")
     traces = {lane: app.last(lane) for lane in LANES}
     for lane, trace in traces.items():
@@ -213,29 +307,6 @@ def test_blocks_arrive_while_the_engine_runs_then_stop(app: App, page: Page) -> 
     assert page.locator("#chat .bot").last.inner_text().strip() == trace.end.text.strip()
 
 
-def test_turns_keep_their_traces_and_clear_forgets(app: App, page: Page) -> None:
-    open_ready(page, app)
-    set_up(page, 16)
-    first = "Repeat after me: 안녕하세요 😀 and a tab"
-    ask_to_the_end(page, first)
-    traces = [app.last()]
-    ask_to_the_end(page, "What did I say?")
-    traces.append(app.last())
-    assert [m.role for m in traces[1].header.messages] == ["user", "assistant", "user"]
-    assert figures_on(page, "dflash") == figures_of(traces[1], None, traces[:1])
-    page.locator("#chat .user").first.click()
-    expect(page.locator(".dv-origin")).to_contain_text("Recorded run", timeout=10_000)
-    expect(page.locator(".dv-prompt")).to_contain_text(first)
-    expect(page.locator(".dv-note")).to_contain_text("Turn 1 of this chat")
-    page.get_by_role("button", name="Speed 4 times").click()
-    expect(page.locator(".dv-controls .dv-play")).to_have_text("Replay", timeout=60_000)
-    assert figures_on(page, "dflash") == figures_of(traces[0], None)
-    page.click("#clear")
-    expect(page.locator("#chat .user")).to_have_count(0)
-    ask_to_the_end(page, "Hello.")
-    assert len(app.last().header.messages) == 1
-
-
 def test_settings_reach_the_engine_and_regenerate_draws_anew(app: App, page: Page) -> None:
     open_ready(page, app)
     set_up(page, 20, ("dflash", "none"))
@@ -281,20 +352,6 @@ def test_clear_in_mid_answer_forgets(app: App, page: Page) -> None:
     assert len(app.last().header.messages) == 1
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_shows_as_text(app: App, page: Page, text: str) -> None:
-    open_ready(page, app)
-    set_up(page, 24)
-    ask_to_the_end(page, f"Repeat exactly: {text}")
-    expect(page.locator("#chat .user").last).to_contain_text(text)
-    expect(page.locator(".dv-prompt")).to_contain_text(text)
-    trace = app.last()
-    assert trace.end is not None
-    assert trace.header.messages[-1].content.endswith(text)
-    assert trace.end.text.strip() in card(page).locator(".dv-answer").evaluate("node => node.textContent")
-    assert page.locator("img[src=x]").count() == 0
-
-
 def test_a_huge_prompt_is_refused_and_kept(app: App, page: Page) -> None:
     open_ready(page, app)
     set_up(page, 24, ("dflash", "none"))
@@ -303,43 +360,6 @@ def test_a_huge_prompt_is_refused_and_kept(app: App, page: Page) -> None:
     expect(page.get_by_role("alert").filter(has_text="too long").first).to_be_visible(timeout=20_000)
     await_end(page)
     assert page.input_value("#question textarea").strip() == text.strip()
-
-
-def test_an_empty_prompt_and_no_lane_are_answered_in_words(app: App, page: Page) -> None:
-    open_ready(page, app)
-    page.click("#send")
-    expect(page.get_by_role("alert").first).to_contain_text("The question is empty", timeout=10_000)
-    set_up(page, 8, ())
-    page.fill("#question textarea", "Hi")
-    page.click("#send")
-    expect(page.get_by_role("alert").first).to_contain_text("No lane is chosen", timeout=10_000)
-
-
-def test_definitions_are_one_key_away(app: App, page: Page) -> None:
-    page.goto(app.url)
-    figure = page.locator('tr[data-key="al"] .dv-figure')
-    expect(figure).to_be_visible(timeout=20_000)
-    figure.focus()
-    page.keyboard.press("Enter")
-    expect(page.locator(".dv-popover")).to_contain_text("1 + accepted tokens")
-    page.keyboard.press("Escape")
-    expect(page.locator(".dv-popover")).to_be_hidden()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_phone_has_no_sideways_scrolling(app: App, page: Page, theme: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"{app.url}?__theme={theme}")
-    expect(page.locator(".dv-block").first).to_be_visible(timeout=20_000)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_nothing_is_asked_of_the_outside(app: App, page: Page) -> None:
-    hosts = set()
-    page.on("request", lambda request: hosts.add(request.url))
-    page.goto(app.url)
-    expect(page.locator(".dv-block").first).to_be_visible(timeout=20_000)
-    assert not [url for url in hosts if not url.startswith((app.url, "data:", "blob:"))]
 
 
 def test_two_tabs_take_turns_on_the_machine(app: App, page: Page) -> None:
@@ -358,19 +378,6 @@ def test_two_tabs_take_turns_on_the_machine(app: App, page: Page) -> None:
     assert len(traces) == 4
     assert all(t.end is not None and t.end.check.agrees is not False for t in traces)
     assert all(step.batch_size == 1 for t in traces for step in t.steps), "each had the machine to itself"
-
-
-def test_closing_the_tab_stops_its_run(app: App, page: Page) -> None:
-    open_ready(page, app)
-    tab = page.context.new_page()
-    open_ready(tab, app)
-    ask_and_see_blocks(tab)
-    tab.close()
-    path = app.files()[-1]
-    assert read_trace(path).end is None, "it ended by itself before the tab was closed"
-    deadline = time.monotonic() + 20
-    while (size := path.stat().st_size) != (time.sleep(1.5) or path.stat().st_size):
-        assert time.monotonic() < deadline, f"the run goes on: {size} bytes"
 
 
 def test_the_same_run_over_the_api(app: App) -> None:
