@@ -23,8 +23,8 @@
   }
 
   function limitWords(older) {
-    const marks = "Marks are on the last " + MARKED_TOKENS + " tokens.";
-    return older ? marks + " The beginning of this long answer is left out here; “Copy text” gives all of it." : marks;
+    const marks = "Marks are on the last " + MARKED_TOKENS + " tokens";
+    return marks + (older ? "; the beginning is left out: “Copy text” gives all." : ".");
   }
 
   class Answer {
