@@ -493,6 +493,7 @@
       this.sizes.disconnect();
       this.deck.clear();
       this.charts.destroy();
+      this.inspector.destroy();
       this.popover.destroy();
       this.root.replaceChildren();
       views.delete(this.root);

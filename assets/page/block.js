@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add, el, setText, milliseconds, tokens } = DFlashViz;
+  const { add, el, setText, milliseconds } = DFlashViz;
   const OWN_TOKEN_SLOTS = 2; // anchor and the target's token
   const FEWEST_COLUMNS = 6; // so that a lane without a drafter shows a token no wider than the others do
 
@@ -20,13 +20,6 @@
     return cell.cut ? "accepted by the target, but cut off by a stop condition or the token limit" : MEANING[cell.kind];
   }
 
-  function segmentNode(segment) {
-    const node = el("span", segment.hex ? "dv-hex" : segment.part ? "dv-part" : "");
-    node.textContent = segment.hex ? segment.text : tokens.visible(segment.text);
-    if (segment.part) add(node, "sub", "", segment.part);
-    return node;
-  }
-
   // Cells that share a character close ranks, so that it reads as one.
   function isJoined(cell) {
     const first = cell.segments[0];
@@ -38,8 +31,7 @@
     const node = el("div", "dv-cell dv-" + cell.kind + (cell.cut ? " dv-cut" : "") + (isJoined(cell) ? " dv-joined" : ""));
     const box = add(node, "div", "dv-cell-box");
     add(box, "span", "dv-mark", cell.sign).setAttribute("aria-hidden", "true");
-    const text = add(box, "bdi", "dv-token");
-    cell.segments.forEach((segment) => text.appendChild(segmentNode(segment)));
+    box.append(DFlashViz.tokenNode(cell.segments));
     add(node, "span", "dv-position", cell.position);
     add(node, "span", "dv-hidden", meaning(cell));
     node.title = DFlashViz.segmentsText(cell.segments) + "\n" + meaning(cell) + "\ntoken id " + cell.id;

@@ -65,10 +65,12 @@
       close.setAttribute("aria-label", "Close the step inspector");
     }
 
-    // A definition that stands open takes the first Escape, and lets it go no further. Once the page has been
-    // mounted anew, this one listens no more.
+    destroy() {
+      document.removeEventListener("keydown", this.onKey);
+    }
+
+    // A definition that stands open takes the first Escape, and lets it go no further.
     key(event) {
-      if (!this.node.isConnected) document.removeEventListener("keydown", this.onKey);
       if (event.key !== "Escape" || !this.open || !this.node.getClientRects().length) return;
       event.preventDefault();
       this.actions.close();

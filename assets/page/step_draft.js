@@ -5,13 +5,17 @@
   const { add, el, setText, tokens } = DFlashViz;
   const AROUND = 12; // tokens of context shown on each side of what was copied
 
+  function segmentNode(segment) {
+    const node = el("span", segment.hex ? "dv-hex" : segment.part ? "dv-part" : "");
+    node.textContent = segment.hex ? segment.text : tokens.visible(segment.text);
+    if (segment.part) add(node, "sub", "", segment.part);
+    return node;
+  }
+
   // The text of one token, with what is invisible in it made visible.
   function tokenNode(segments, className) {
     const node = el("bdi", "dv-token " + (className || ""));
-    for (const segment of segments) {
-      const part = add(node, "span", segment.hex ? "dv-hex" : "", segment.hex ? segment.text : tokens.visible(segment.text));
-      if (segment.part) add(part, "sub", "", segment.part);
-    }
+    for (const segment of segments) node.append(segmentNode(segment));
     if (tokens.isSpecial(DFlashViz.segmentsText(segments))) node.classList.add("dv-special");
     return node;
   }

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dflash_viz.metrics.counters import Counters, count
 from dflash_viz.trace import Step
 
-MAX_POINTS = 2000
+MAX_POINTS = 600
+"""A chart is hardly wider in pixels; drawing each point costs time while somebody drags the scrubber."""
 
 
 def bin_size(num_steps: int) -> int:

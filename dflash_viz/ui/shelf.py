@@ -82,7 +82,7 @@ class Shelf:
             with gr.Column(scale=4, min_width=260, elem_classes="dv-shelf-choice"):
                 self._choices()
             with gr.Column(scale=7, min_width=320, elem_classes="dv-stage"):
-                self.message = gr.HTML("", elem_id="shelf-message", padding=False)
+                self.message = gr.HTML("", elem_id="shelf-message", padding=False, visible=False)
                 self.stage = make_stage("recorded-stage")
                 self._examination()
 
@@ -99,10 +99,11 @@ class Shelf:
                 self.really = gr.Button("Delete for good", elem_id="really", variant="stop", min_width=100)
                 self.keep = gr.Button("Keep it", elem_id="keep", min_width=70)
         with gr.Accordion("Open a file", open=False, elem_id="open"):
-            self.upload = gr.File(
-                label="Trace files of one prompt (.jsonl, .jsonl.gz; up to 50 MB and 200,000 steps each)",
-                file_count="multiple", height=140, elem_id="upload",
-            )  # fmt: skip
+            gr.Markdown(
+                "Traces of one prompt (`.jsonl`, `.jsonl.gz`), a file a lane; each up to 50 MB unpacked and "
+                "200,000 steps."
+            )
+            self.upload = gr.File(label="Trace files", file_count="multiple", height=140, elem_id="upload")
             self.path = gr.Textbox(
                 label="Or the path of a trace, or of a run's folder, on this machine",
                 submit_btn="Open", visible=self.local, elem_id="path",
@@ -176,11 +177,13 @@ class Shelf:
     def open_path(self, visit: Visit, text: str) -> dict[Any, Any]:
         """A path was typed."""
         if not self.local:  # the box is hidden, but anybody can call what is behind it
-            return {self.message: _problem("Paths are for whoever runs this app: upload the file instead.")}
+            return {
+                self.message: _say(_problem("Paths are for whoever runs this app: upload the file instead."))
+            }
         try:
             return self._show(visit, place_of_path(text))
         except TraceError as error:
-            return {self.message: _problem(str(error))}
+            return {self.message: _say(_problem(str(error)))}
 
     def enter(self, visit: Visit, conversation: list[Exchange]) -> dict[Any, Any]:
         """The tab was opened: its list is brought up to date, and it is never empty."""
@@ -194,7 +197,7 @@ class Shelf:
         """The page was opened, perhaps by a link to a run."""
         address = request.query_params.get("run", "")
         if not address:
-            return {self.message: ""}
+            return {self.message: _say("")}
         shown = self._show(visit, Place(address))
         if address in self.library.gallery:
             shown[self.gallery] = address
@@ -205,13 +208,13 @@ class Shelf:
         try:
             run = self.library.open(place)
         except TraceError as error:
-            return {self.message: _problem(str(error))}
+            return {self.message: _say(_problem(str(error)))}
         visit = visit.opened(run, place)
         a, b = _pair(run)
         choices = visit.choices()
         return {
             self.visit: visit,
-            self.message: "",
+            self.message: _say(""),
             self.stage: run_document(run),
             self.first: gr.update(choices=choices, value=_key(0, a)),
             self.second: gr.update(choices=choices, value=_key(0, b)),
@@ -274,8 +277,8 @@ class Shelf:
             folder = Path(tempfile.mkdtemp(prefix="dflash-viz-"))
             files = EXPORTS[form].write(run.traces, folder)
         except (TraceError, OSError) as error:
-            return {self.message: _problem(str(error)), self.saved: gr.update(visible=False)}
-        return {self.message: "", self.saved: gr.update(value=list(map(str, files)), visible=True)}
+            return {self.message: _say(_problem(str(error))), self.saved: gr.update(visible=False)}
+        return {self.message: _say(""), self.saved: gr.update(value=list(map(str, files)), visible=True)}
 
     def remove(self, visit: Visit, conversation: list[Exchange]) -> dict[Any, Any]:
         """Delete the run that is shown, for good."""
@@ -286,12 +289,15 @@ class Shelf:
                 raise TraceError("Only a run of your own can be deleted: choose it under Your runs.")
             delete_run(place.address)
         except TraceError as error:
-            return {self.message: _problem(str(error)), **hidden}
+            return {self.message: _say(_problem(str(error))), **hidden}
         choices = self._own_choices(conversation)
         return {
-            self.visit: visit.without(place), self.message: _note("The run is deleted."), self.stage: "",
-            self.mine: gr.update(choices=choices, value=None), **hidden,
-        }  # fmt: skip
+            self.visit: visit.without(place),
+            self.message: _say(_note("The run is deleted.")),
+            self.stage: "",
+            self.mine: gr.update(choices=choices, value=None),
+            **hidden,
+        }
 
     def _own(self, conversation: list[Exchange]) -> list[RunSummary]:
         """The visitor's runs: all of this machine's, or those of this visit."""
@@ -315,6 +321,10 @@ def _pair(run: Run) -> tuple[int, int]:
 
 def _key(number: int, lane: int) -> str:
     return f"{number}/{lane}"
+
+
+def _say(html: str) -> Any:
+    return gr.update(value=html, visible=bool(html))
 
 
 def _problem(text: str) -> str:
