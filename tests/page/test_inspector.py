@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.browser
-WELCOME = Path(__file__).resolve().parents[2] / "assets/recorded/welcome"
+WELCOME = Path(__file__).resolve().parents[2] / "assets/recorded/gallery/chat"
 LANES = {"dflash": "1-dflash", "eagle3": "2-eagle3", "ngram": "3-ngram", "none": "4-none"}
 WORDS = [" a", " b", " c"]
 WITHOUT = (
