@@ -77,8 +77,9 @@ def describe(runner: Any) -> dict[str, Any]:
         "method": speculative.method if speculative else "none",
         "num_speculative_tokens": speculative.num_speculative_tokens if speculative else 0,
         "draft_sample_method": getattr(speculative, "draft_sample_method", None),
-        "prompt_lookup_min": getattr(speculative, "prompt_lookup_min", None),
-        "prompt_lookup_max": getattr(speculative, "prompt_lookup_max", None),
+        # vLLM holds 0 where nothing is looked up.
+        "prompt_lookup_min": getattr(speculative, "prompt_lookup_min", None) or None,
+        "prompt_lookup_max": getattr(speculative, "prompt_lookup_max", None) or None,
         "eager": bool(config.model_config.enforce_eager),
         "graph_mode": str(config.compilation_config.cudagraph_mode),
         "async_scheduling": bool(config.scheduler_config.async_scheduling),

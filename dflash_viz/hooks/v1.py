@@ -133,18 +133,19 @@ class V1Adapter:
 
     def _around_rejection(self, original: Any, *args: Any, **kw: Any) -> Any:
         if self._guarded(self._anyone_asks):
-            given = inspect.signature(original).bind(*args, **kw).arguments
-            self._guarded(self._note_odds, given)
+            self._guarded(self._note_odds, original, args, kw)
         return original(*args, **kw)
 
-    def _note_odds(self, given: dict[str, Any]) -> None:
-        """From the arguments of vLLM's ``rejection_sample``, where any request's tokens are drawn."""
-        if given["sampling_metadata"].all_greedy:
+    def _note_odds(self, original: Any, args: Any, kw: Any) -> None:
+        """From the arguments of vLLM's ``rejection_sample``, where p and q decide about any token."""
+        given = inspect.signature(original).bind(*args, **kw).arguments
+        if given["sampling_metadata"].all_greedy or given.get("synthetic_mode"):
             return
         # -1 marks a padded draft, which is rejected whatever its odds.
         index = given["draft_token_ids"].long().clamp(min=0).unsqueeze(1)
-        target_logits, draft_probs = given["target_logits"], given["draft_probs"]
-        p = target_logits.softmax(dim=-1, dtype=torch.float32).gather(1, index).squeeze(1)
+        target_logits, draft_probs = given["target_logits"].float(), given["draft_probs"]
+        # No second buffer of [tokens, vocabulary]: logits that top-p has left out are -inf.
+        p = (target_logits.gather(1, index).squeeze(1) - target_logits.logsumexp(dim=-1)).exp()
         q = torch.ones_like(p) if draft_probs is None else draft_probs.gather(1, index).squeeze(1)
         self._odds = (p, q)
 
@@ -178,10 +179,11 @@ class V1Adapter:
             if discarded[i]:  # a chunk of a long prompt: nothing was emitted
                 continue
             emitted = [t for t in ids if 0 <= t < batch.vocab_size]
-            row = self._row(batch.req_ids[i], blocks[i], emitted)
+            drafted = _real(blocks[i])
+            row = self._row(batch.req_ids[i], drafted, emitted)
             if i in tops:
                 row.target_top, row.drafter_top = tops[i]
-                row.draws = draws[i] if self._is_drawn(row.request_id) else []
+                row.draws = draws[i][: len(drafted)] if self._is_drawn(row.request_id) else []
             rows.append(row)
         if rows:
             start, stop = self._draft if any(blocks) else (0.0, 0.0)
@@ -232,8 +234,9 @@ class V1Adapter:
         for i, block in enumerate(_split_drafts(metadata, batch.num_reqs)):
             if k := wanted[i]:
                 # Rows of one request lie together: its drafted positions, then the bonus position.
-                target = _top(logits[first : first + len(block) + 1], k, block)
-                tops[i] = (target, self._drafter_top(batch.req_ids[i], block, k))
+                drafted = _real(block)
+                target = _top(logits[first : first + len(drafted) + 1], k, drafted)
+                tops[i] = (target, self._drafter_top(batch.req_ids[i], drafted, k))
             first += len(block) + 1
         return tops
 
@@ -258,9 +261,15 @@ def _split_drafts(metadata: Any, num_reqs: int) -> list[list[int]]:
     return blocks
 
 
+def _real(block: list[int]) -> list[int]:
+    """A block without the -1 that vLLM fills short ones up with."""
+    return [token for token in block if token >= 0]
+
+
 def _top(logits: torch.Tensor, k: int, drafted: list[int]) -> TopK:
     """Top-k of softmax(logits), logits [positions, vocabulary]; temperature 1, before top-p."""
     probabilities = torch.softmax(logits.float(), dim=-1)
     values, ids = probabilities.topk(k, dim=-1)
-    own = [float(probabilities[i, t]) for i, t in enumerate(drafted)]
-    return TopK(ids.tolist(), values.tolist(), own)
+    index = torch.tensor(drafted, dtype=torch.long, device=logits.device).unsqueeze(1)
+    own = probabilities[: len(drafted)].gather(1, index).squeeze(1)
+    return TopK(ids.tolist(), values.tolist(), own.tolist())

@@ -42,7 +42,7 @@ from dflash_viz.metrics.lossless import (
     plain_trace,
     recorded_best,
 )
-from dflash_viz.metrics.pool import MixedTracesError
+from dflash_viz.metrics.pool import MixedTracesError, alone, plain_partners
 from dflash_viz.metrics.rules.case import Finding
 from dflash_viz.metrics.series import bin_size, length_course, token_course
 from dflash_viz.metrics.tally import Tally
@@ -71,6 +71,7 @@ __all__ = [
     "TraceDiff",
     "Verdict",
     "WhatIf",
+    "alone",
     "bin_size",
     "break_even_length",
     "calibrate",
@@ -92,6 +93,7 @@ __all__ = [
     "mean_draft_s",
     "mean_of_requests",
     "mean_verify_s",
+    "plain_partners",
     "plain_trace",
     "predicted_speedup",
     "race_values",

@@ -10,6 +10,8 @@ from dflash_viz.trace import Header, Step
 DEFAULT_WINDOW = (1, 10)
 MAX_CONTEXT = 100_000
 """Tokens of prompt and answer up to which the earlier text is searched."""
+MAX_PLACES = 1_000
+"""Places that are looked at for one block, the earliest first: text that repeats itself has thousands."""
 
 
 class CopyFinder:
@@ -24,8 +26,8 @@ class CopyFinder:
         self._shortest = told.prompt_lookup_min or DEFAULT_WINDOW[0]
         self._longest = told.prompt_lookup_max or DEFAULT_WINDOW[1]
         self._context: list[int] = []
-        # n-gram -> index of the token after its first occurrence.
-        self._first: dict[tuple[int, ...], int] = {}
+        # The shortest n-gram that may match -> the indices behind its occurrences, the earliest first.
+        self._places: dict[tuple[int, ...], list[int]] = {}
         self._read(header.prompt_token_ids)
 
     def feed(self, step: Step) -> tuple[int, int] | None:
@@ -40,17 +42,24 @@ class CopyFinder:
 
     def _find(self, drafted: Sequence[int]) -> tuple[int, int] | None:
         end = len(self._context)
-        for n in range(min(self._longest, end), self._shortest - 1, -1):
-            at = self._first.get(tuple(self._context[end - n :]), end)
-            if at < end and self._context[at : at + len(drafted)] == list(drafted):
-                return at, n
-        return None
+        best, n = end, 0
+        for at in self._places.get(tuple(self._context[-self._shortest :]), ())[:MAX_PLACES]:
+            if at < end and (matched := self._matched(at)) > n:
+                best, n = at, matched
+        return (best, n) if n and self._context[best : best + len(drafted)] == list(drafted) else None
+
+    def _matched(self, at: int) -> int:
+        """How many tokens before ``at`` equal those at the end, as far as vLLM looks."""
+        end, n = len(self._context), self._shortest
+        while n < min(self._longest, at) and self._context[at - n - 1] == self._context[end - n - 1]:
+            n += 1
+        return n
 
     def _read(self, tokens: Sequence[int]) -> None:
         for token in tokens:
             if len(self._context) >= MAX_CONTEXT:
                 return
             self._context.append(token)
-            end = len(self._context)
-            for n in range(self._shortest, min(self._longest, end) + 1):
-                self._first.setdefault(tuple(self._context[end - n :]), end)
+            if len(self._context) >= self._shortest:
+                last = tuple(self._context[-self._shortest :])
+                self._places.setdefault(last, []).append(len(self._context))

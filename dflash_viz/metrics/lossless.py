@@ -51,10 +51,11 @@ def first_difference(reference: Trace, other: Trace) -> Difference | None:
 
 
 def recorded_best(trace: Trace, at: int) -> list[TokenProb] | None:
-    """The target's most probable tokens for answer token ``at``, if the trace holds probabilities."""
+    """The target's most probable tokens for answer token ``at``, if the trace holds two or more."""
     for step in trace.steps:
         if step.offset <= at < step.offset + len(step.emitted) and step.positions:
-            return step.positions[at - step.offset].target
+            best = step.positions[at - step.offset].target
+            return best if len(best) >= 2 else None
     return None
 
 

@@ -51,6 +51,9 @@ def header_fault(header: Header) -> str:
     """What is wrong with a header, in a few words."""
     if not 0 <= header.fingerprint.num_speculative_tokens <= MAX_DRAFTED:
         return f"K is not between 0 and {MAX_DRAFTED}"
+    looked_up = [header.fingerprint.prompt_lookup_min or 0, header.fingerprint.prompt_lookup_max or 0]
+    if not 0 <= min(looked_up) <= max(looked_up) <= MAX_DRAFTED:
+        return f"n-gram's window is not between 0 and {MAX_DRAFTED}"
     if header.prompt_token_ids and _out_of_range(header.prompt_token_ids):
         return "a token id of the prompt is out of range"
     return _texts_fault(header.tokens) or _numbers_fault(header)

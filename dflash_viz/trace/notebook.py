@@ -92,7 +92,7 @@ def _row(step: Step, texts: Mapping[int, bytes]) -> str:
 
 def _cells(step: Step) -> Iterator[tuple[str, int]]:
     """The drafted tokens and what became of each, then the target's own token."""
-    for i, token in enumerate(step.drafted):
+    for i, token in enumerate([] if step.padded else step.drafted):
         if i < step.num_accepted:
             yield ("accepted" if i < len(step.emitted) else "cut"), token
         else:

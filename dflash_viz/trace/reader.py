@@ -7,15 +7,17 @@ import gc
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
 from dflash_viz.trace.checks import StepChecks, end_fault, header_fault
 from dflash_viz.trace.model import SCHEMA_VERSION, End, Header, Step, Trace
+
+Read = TypeVar("Read")
 
 MAX_BYTES = 50_000_000
 MAX_STEPS = 200_000
@@ -65,14 +67,29 @@ def read_trace(path: Path) -> Trace:
 def read_traces(path: Path) -> list[Trace]:
     """Read a trace file, or all traces of a folder (a run: a file a lane), in the order of their beginning.
 
-    Raises ``TraceError`` as ``read_trace``, and for a folder that holds none.
+    Files of a folder that are no traces are named in a notice. Raises ``TraceError`` as ``read_trace``,
+    and for a folder that holds none.
     """
     if not stat.S_ISDIR(_mode(path)):
         return [read_trace(path)]
-    traces = [read_trace(file) for file in trace_files(path)]
+    traces, faults = readable(trace_files(path), read_trace)
     if not traces:
-        raise TraceError(f"{_printable(path)} holds no traces: no file in it ends in .jsonl or .jsonl.gz.")
-    return sorted(traces, key=lambda trace: trace.header.recorded_at)
+        nothing = "no file in it ends in .jsonl or .jsonl.gz."
+        raise TraceError(f"{_printable(path)} holds no traces: {' '.join(faults) or nothing}")
+    traces.sort(key=lambda trace: trace.header.recorded_at)
+    traces[0].notices += faults
+    return traces
+
+
+def readable(files: Iterable[Path], read: Callable[[Path], Read]) -> tuple[list[Read], list[str]]:
+    """What can be read of some trace files, and a sentence for each that cannot."""
+    found, faults = [], []
+    for file in files:
+        try:
+            found.append(read(file))
+        except TraceError as error:
+            faults.append(f"{_printable(file)} is left out: {error}")
+    return found, faults
 
 
 def trace_files(folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from dflash_viz.lanes.detokenize import TextStream
 from dflash_viz.metrics import CopyFinder
 from dflash_viz.trace import End, Header, Line, Message, Sampling, Step, Trace
 from dflash_viz.ui.frames import batches
-from dflash_viz.ui.playback import summary_lines
+from dflash_viz.ui.playback import chat_lines, race_lines, text_lines
 from dflash_viz.ui.runs import Recorder, RunFolder, new_run
 from dflash_viz.ui.verdicts import Best, ask_target, judge_texts
 from dflash_viz.views.lane_style import LaneStyle
@@ -48,14 +48,17 @@ class Exchange:
 
     def document(self, number: int, earlier: Sequence[Exchange], styles: Mapping[str, LaneStyle]) -> str:
         """This turn once more, played from its traces; ``earlier`` are the turns before it."""
-        extra = summary_lines(self.traces, self.verdicts, traces_of(earlier))
+        extra = summary_lines(self.traces, self.verdicts, earlier)
         note = f"Turn {number} of this chat, played from its traces."
         return recorded_document(self.traces, note, extra, speed=1, styles=styles, address=self.address)
 
 
-def traces_of(conversation: Sequence[Exchange]) -> list[Trace]:
-    """All traces of a chat, turn by turn."""
-    return [trace for turn in conversation for trace in turn.traces]
+def summary_lines(
+    traces: Sequence[Trace], verdicts: Mapping[str, TextVerdict], earlier: Sequence[Exchange]
+) -> str:
+    """The lines about a whole turn: the lanes compared, the chat so far, the texts."""
+    before = [trace for turn in earlier for trace in turn.traces]
+    return race_lines(traces) + chat_lines(traces, before) + text_lines(verdicts)
 
 
 def to_messages(system: str, conversation: Sequence[Exchange], text: str) -> list[Message]:
@@ -145,7 +148,7 @@ class Question:
             return
         traces = [drawing.trace for drawing in drawings.values() if drawing.trace is not None]
         verdicts = judge_texts(traces, await self._ask(traces))
-        frame.document += summary_lines(traces, verdicts, traces_of(self.earlier)) + finish_line()
+        frame.document += summary_lines(traces, verdicts, self.earlier) + finish_line()
         files = [file for drawing in drawings.values() if (file := drawing.recorder.saved) is not None]
         frame.answer = speaker.answer
         frame.exchange = Exchange(

@@ -81,6 +81,7 @@ class Layout:
 
     def _chat(self) -> None:
         self.conversation = gr.State([])
+        self.asked = gr.State(())  # the addresses of all runs of this visit
         self.chatbot = gr.Chatbot(
             label="Chat",
             show_label=False,

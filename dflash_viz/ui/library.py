@@ -72,7 +72,7 @@ def title_of(traces: Sequence[Trace]) -> str:
 
 def label_of(summary: RunSummary) -> str:
     """A run in the list: when, what was asked, how it went."""
-    when = summary.recorded_at.replace("T", " ")[:16]
+    when = summary.began.replace("T", " ")[:16]
     if summary.problem:
         return f"{when} · damaged: {summary.problem}"
     lanes, cut = ", ".join(summary.lanes), "" if summary.complete else " · cut short"

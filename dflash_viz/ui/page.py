@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 import gradio as gr
+import msgspec
 
 from dflash_viz.lanes import Fleet, Lane
 from dflash_viz.trace import Run, Sampling
@@ -41,9 +42,9 @@ class Page(Layout):
         self.shelf = Shelf(Library(gallery), local)
         self.lanes: dict[str, Lane] = fleet.lanes if fleet is not None else {}
         self.styles = lane_styles([(name, lane.spec.method) for name, lane in self.lanes.items()])
-        note = WELCOME_NOTE if fleet is not None else ""
-        self.greeting = run_document(gallery[0], note) if gallery else ""
+        self.greeting = run_document(_greeting(gallery[0], fleet is not None)) if gallery else ""
         self._running: dict[str, Question] = {}
+        self._dropped: dict[str, Question] = {}  # by Clear, until the next question
 
     def build(self) -> gr.Blocks:
         """Create the components and their events."""
@@ -51,7 +52,7 @@ class Page(Layout):
         with demo:
             self.lay_out({name: style.title for name, style in self.styles.items()}, self._chips())
             self._events(demo)
-            self.shelf.wire(demo, self.tabs, self.conversation)
+            self.shelf.wire(demo, self.tabs, self.asked)
             if self.fleet is not None:
                 gr.events.api(make_stream(self.fleet), api_name="run", concurrency_limit=MAX_RUNS)
         return demo
@@ -60,11 +61,11 @@ class Page(Layout):
         quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
         inputs: set[Any] = {
             self.box, self.conversation, self.chosen, self.contended, self.system, self.temperature,
-            self.top_p, self.max_tokens, self.seed, self.top_k,
+            self.top_p, self.max_tokens, self.seed, self.top_k, self.asked,
         }  # fmt: skip
         outputs = [
             self.conversation, self.chatbot, self.box, self.stage, self.send, self.stop, self.again,
-            self.files, self.seed,
+            self.files, self.seed, self.asked,
         ]  # fmt: skip
         running: dict[str, Any] = {
             "concurrency_limit": MAX_RUNS, "concurrency_id": "run", "show_progress": "hidden",
@@ -103,7 +104,9 @@ class Page(Layout):
         answers, if that is another."""
         conversation = values[self.conversation]
         self._running[key] = question = self._question(text, values)
+        self._dropped.pop(key, None)
         yield {
+            self.asked: (*values[self.asked], question.run.id),
             self.chatbot: _shown(conversation, text), self.send: _off(), self.stop: _on(),
             self.again: _off(), self.files: _hidden(),
         }  # fmt: skip
@@ -143,7 +146,13 @@ class Page(Layout):
         async with contextlib.aclosing(question.frames()) as frames:
             async for frame in frames:
                 if self._running.get(key) is not question:
-                    return  # cleared: what still comes belongs to nobody
+                    # Cleared: what still comes belongs to nobody. An update that was on its way then may
+                    # have arrived behind the clearing: clear once more, unless there is a newer question.
+                    if self._dropped.get(key) is question:
+                        cleared = self._cleared()
+                        del cleared[self.box]  # something may be typed there by now
+                        yield cleared
+                    return
                 # The chat draws a message anew each time: it follows the stage in larger strides.
                 speak = time.monotonic() - said > CHAT_EVERY_S
                 said = time.monotonic() if speak else said
@@ -198,8 +207,13 @@ class Page(Layout):
 
     async def reset(self, request: gr.Request) -> dict[Any, Any]:
         """The clear button: stop what runs and start over."""
-        if (question := self._running.pop(str(request.session_hash), None)) is not None:
+        key = str(request.session_hash)
+        if (question := self._running.pop(key, None)) is not None:
+            self._dropped[key] = question
             await question.stop()
+        return self._cleared()
+
+    def _cleared(self) -> dict[Any, Any]:
         return {
             self.conversation: [], self.chatbot: [], self.box: "", self.stage: "", self.send: _on(),
             self.stop: _off(), self.again: _off(), self.files: _hidden(),
@@ -219,6 +233,7 @@ class Page(Layout):
     async def leave(self, request: gr.Request) -> None:
         """The tab was closed: nobody waits for its answer any more."""
         await self.halt(request)
+        self._dropped.pop(str(request.session_hash), None)
 
     def greet(self) -> str:
         """What the page shows first: a recorded run, until somebody asks."""
@@ -237,6 +252,11 @@ class Page(Layout):
 
     def _chips(self) -> str:
         return chips_html([_chip(lane, self.styles[name]) for name, lane in self.lanes.items()])
+
+
+def _greeting(run: Run, engine: bool) -> Run:
+    """The run that stands on the live stage until somebody asks; no address, or a reload would leave it."""
+    return msgspec.structs.replace(run, address="", note=WELCOME_NOTE if engine else run.note)
 
 
 def _chip(lane: Lane, style: LaneStyle) -> Chip:

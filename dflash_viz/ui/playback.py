@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dflash_viz.metrics import chat_values, plain_trace, race_values
+from dflash_viz.metrics import alone, chat_values, plain_partners, race_values
 from dflash_viz.trace import Run, Trace
 from dflash_viz.ui.verdicts import judge_texts
-from dflash_viz.views.lane_style import LaneStyle
 from dflash_viz.views.page_lines import (
     RECORDED_SPEED,
     problem_line,
@@ -18,11 +17,10 @@ from dflash_viz.views.page_lines import (
 from dflash_viz.views.text_verdict import TextVerdict
 
 
-def run_document(run: Run, note: str = "", styles: Mapping[str, LaneStyle] | None = None) -> str:
-    """A recorded run, played from its traces; ``note`` stands for the run's own."""
-    verdicts = judge_texts(run.traces)
-    extra = summary_lines(run.traces, verdicts) + notice_lines(run.traces)
-    return recorded_document(run.traces, note or run.note, extra, RECORDED_SPEED, styles, run.address)
+def run_document(run: Run) -> str:
+    """A recorded run, played from its traces."""
+    lines = race_lines(run.traces) + text_lines(judge_texts(run.traces)) + notice_lines(run.traces)
+    return recorded_document(run.traces, run.note, lines, RECORDED_SPEED, address=run.address)
 
 
 def notice_lines(traces: Sequence[Trace]) -> str:
@@ -32,21 +30,27 @@ def notice_lines(traces: Sequence[Trace]) -> str:
     )
 
 
-def summary_lines(
-    traces: Sequence[Trace], verdicts: dict[str, TextVerdict], earlier: Sequence[Trace] = ()
-) -> str:
-    """The lines about a whole run: figures that compare the lanes, the chat so far, the texts.
+def race_lines(traces: Sequence[Trace]) -> str:
+    """The figures that compare the lanes of a run.
 
-    ``earlier`` are the traces of the turns before it.
+    Only of lanes that had the device to themselves: a ratio of other times means nothing.
     """
+    lines = []
+    for trace in filter(alone, traces):
+        for plain in plain_partners(trace, traces)[:1]:
+            lines.append(values_line(trace.header.lane, race_values(trace.steps, plain.steps)))
+    return "".join(lines)
+
+
+def chat_lines(traces: Sequence[Trace], earlier: Sequence[Trace]) -> str:
+    """The figures of a whole chat; ``earlier`` are the traces of the turns before this one."""
     lines = []
     for trace in traces:
         before = [one for one in earlier if one.header.lane == trace.header.lane]
-        values = chat_values([*before, trace])
-        plain = plain_trace(trace, traces)
-        # Lanes that ran at the same time took time from each other: their ratio means nothing.
-        if plain is not None and not trace.header.contended_with:
-            values |= race_values(trace.steps, plain.steps)
-        lines.append(values_line(trace.header.lane, values))
-    lines += [text_line(lane, verdict) for lane, verdict in verdicts.items()]
+        lines.append(values_line(trace.header.lane, chat_values([*before, trace])))
     return "".join(lines)
+
+
+def text_lines(verdicts: Mapping[str, TextVerdict]) -> str:
+    """Whether each lane wrote the text of no speculation."""
+    return "".join(text_line(lane, verdict) for lane, verdict in verdicts.items())

@@ -12,10 +12,14 @@ from pathlib import Path
 
 from dflash_viz.lanes.spec import file_name
 from dflash_viz.trace import Line, Trace, TraceError, TraceWriter, read_summary, read_traces
-from dflash_viz.trace.reader import trace_files
+from dflash_viz.trace.reader import readable, trace_files
 from dflash_viz.weights.resolver import cache_dir
 
 KEPT_RUNS = 250
+NO_RUN = (
+    "There is no such run here: it was deleted, nothing of it has been recorded yet, or it was recorded on "
+    "another machine."
+)
 
 # The 22 characters are 16 random bytes: whoever knows a run's id can open it, and nobody guesses one.
 _ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9_-]{22}", re.ASCII)
@@ -24,6 +28,10 @@ _ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9_-]{22}", re.ASCII)
 def runs_dir() -> Path:
     """Where the traces of this user's runs lie."""
     return cache_dir() / "runs"
+
+
+# The folders that recorders write into now; a run that is deleted meanwhile would come back in part.
+_written: dict[Recorder, Path] = {}
 
 
 class Recorder:
@@ -50,6 +58,7 @@ class Recorder:
             if not self.path.parent.exists():
                 _forget_oldest()
             self._writer = TraceWriter(self.path)
+            _written[self] = self.path.parent
         return self._writer
 
     @property
@@ -59,6 +68,7 @@ class Recorder:
 
     def close(self) -> None:
         """Finish the file."""
+        _written.pop(self, None)
         if self._writer is not None:
             try:
                 self._writer.close()
@@ -87,12 +97,13 @@ class RunFolder:
 class RunSummary:
     """What a list of runs shows of one.
 
-    ``tokens`` counts the answer tokens of all lanes; ``complete``: every lane's trace has its end;
-    ``problem`` says what is wrong with a damaged run, whose other fields then hold what is known.
+    ``began`` is this machine's local time; ``tokens`` counts the answer tokens of all lanes;
+    ``complete``: every lane's trace has its end; ``problem`` says what is wrong with a damaged run,
+    whose other fields then hold what is known.
     """
 
     id: str
-    recorded_at: str
+    began: str
     prompt: str = ""
     lanes: tuple[str, ...] = ()
     tokens: int = 0
@@ -106,9 +117,9 @@ def new_run() -> RunFolder:
     return RunFolder(made, runs_dir() / made)
 
 
-def recent(limit: int = 50) -> list[RunSummary]:
-    """The newest runs, newest first, damaged ones too. Reads the ends of files only."""
-    return [_summary(folder) for folder in _folders()[:limit]]
+def recent() -> list[RunSummary]:
+    """The runs that are kept, newest first, damaged ones too. Reads the ends of files only."""
+    return [_summary(folder) for folder in _folders()]
 
 
 def open_run(run: str) -> list[Trace]:
@@ -121,8 +132,11 @@ def open_run(run: str) -> list[Trace]:
 
 def delete_run(run: str) -> None:
     """Remove a run and its traces for good. Raises ``TraceError`` when there is none, or it cannot go."""
+    folder = _folder(run)
+    if folder in _written.values():
+        raise TraceError("This run is still being recorded: stop it, or wait for its end.")
     try:
-        shutil.rmtree(_folder(run))
+        shutil.rmtree(folder)
     except OSError as error:
         raise TraceError(f"The run cannot be deleted: {error.strerror or error}.") from error
 
@@ -131,7 +145,7 @@ def _folder(run: str) -> Path:
     """A run's folder, for an id that may come from anywhere."""
     folder = runs_dir() / run if _ID.fullmatch(run) else None
     if folder is None or folder.is_symlink() or not folder.is_dir():
-        raise TraceError("There is no such run here: it was deleted, or recorded on another machine.")
+        raise TraceError(NO_RUN)
     return folder
 
 
@@ -146,19 +160,20 @@ def _summary(folder: Path) -> RunSummary:
     day, clock = folder.name[:8], folder.name[9:15]
     began = f"{day[:4]}-{day[4:6]}-{day[6:]}T{clock[:2]}:{clock[2:4]}:{clock[4:]}"
     try:
-        lanes = sorted(map(read_summary, trace_files(folder)), key=lambda lane: lane.header.recorded_at)
+        lanes, faults = readable(trace_files(folder), read_summary)
     except TraceError as error:
         return RunSummary(folder.name, began, problem=str(error))
     if not lanes:
-        return RunSummary(folder.name, began, problem="It holds no traces.")
+        return RunSummary(folder.name, began, problem=" ".join(faults) or "It holds no traces.")
+    lanes.sort(key=lambda lane: lane.header.recorded_at)
     first = lanes[0].header
     return RunSummary(
         folder.name,
-        first.recorded_at,
+        began,
         next((turn.content for turn in reversed(first.messages) if turn.role == "user"), ""),
         tuple(lane.header.lane for lane in lanes),
         sum(lane.tokens for lane in lanes),
-        all(lane.complete for lane in lanes),
+        not faults and all(lane.complete for lane in lanes),
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import gradio as gr
 
 from dflash_viz.trace import PLAIN, Run, Trace, TraceError
-from dflash_viz.ui.chat import Exchange
 from dflash_viz.ui.library import Library, Place, label_of, place_of_path
 from dflash_viz.ui.playback import run_document
 from dflash_viz.ui.runs import RunSummary, delete_run, recent
@@ -27,6 +26,7 @@ MAX_PILE = 8
 
 THIS, ALL_GALLERY, ALL_OWN = "This run", "The whole gallery", "All your runs"
 NOTHING_OPEN = "Open a run first."
+Asked = tuple[str, ...]
 NO_DRAFTS = "<p>Nothing was drafted in this run.</p>"
 
 
@@ -54,7 +54,8 @@ class Visit:
 
     def without(self, place: Place) -> Visit:
         """The visit once a run is deleted."""
-        return Visit(None, tuple(one for one in self.pile if one.place != place))
+        shown = None if self.shown == place else self.shown
+        return Visit(shown, tuple(one for one in self.pile if one.place != place))
 
     def choices(self) -> list[tuple[str, str]]:
         """Every trace of the runs that were opened, with the key that stands for it."""
@@ -74,6 +75,7 @@ class Shelf:
     def __init__(self, library: Library, local: bool) -> None:
         self.library = library
         self.local = local
+        self._saved: dict[str, tempfile.TemporaryDirectory[str]] = {}
 
     def lay_out(self) -> None:
         """Create the components, inside a ``gr.Tabs``."""
@@ -130,43 +132,43 @@ class Shelf:
                 self.second = gr.Dropdown([], label="B", elem_id="second", min_width=200)
             self.difference = gr.HTML(NOTHING_OPEN, elem_id="difference")
 
-    def wire(self, demo: gr.Blocks, tabs: gr.Tabs, conversation: gr.State) -> None:
-        """Connect the components; ``conversation`` is the live chat, whose runs are the visitor's own."""
+    def wire(self, demo: gr.Blocks, tabs: gr.Tabs, asked: gr.State) -> None:
+        """Connect the components; ``asked`` holds the addresses of the runs that the visitor made."""
         quiet: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private"}
+        # Of several clicks while a long run opens, the last one counts.
+        latest = {**quiet, "trigger_mode": "always_last"}
         self.tabs = tabs
         shown = [
             self.visit, self.message, self.stage, self.first, self.second, self.saved, self.formats,
             self.delete, self.sure, self.gallery, self.mine,
         ]  # fmt: skip
-        asked = [self.visit, self.scope, conversation]
         examined = [self.findings, self.calibration]
         compared = [self.visit, self.first, self.second]
-        for opening in (
-            self.gallery.input(self.open_gallery, [self.visit, self.gallery], shown, **quiet),
-            self.mine.input(self.open_own, [self.visit, self.mine], shown, **quiet),
-            self.upload.upload(self.open_files, [self.visit, self.upload], shown, **quiet),
-            self.path.submit(self.open_path, [self.visit, self.path], shown, **quiet),
-            self.tab.select(self.enter, [self.visit, conversation], shown, **quiet),
-            demo.load(self.follow_link, self.visit, [*shown, tabs], **quiet),
-        ):
-            # A long run is on the stage before everything that can be said of it is known.
-            opening.then(self.examine, asked, examined, **quiet).then(
-                self.compare, compared, self.difference, **quiet
-            )
-        self.scope.input(self.examine, asked, examined, **quiet)
+        self.gallery.input(self.open_gallery, [self.visit, self.gallery], shown, **latest)
+        self.mine.input(self.open_own, [self.visit, self.mine], shown, **latest)
+        self.upload.upload(self.open_files, [self.visit, self.upload], shown, **latest)
+        self.path.submit(self.open_path, [self.visit, self.path], shown, **latest)
+        self.tab.select(self.enter, [self.visit, asked], shown, **quiet)
+        demo.load(self.follow_link, self.visit, [*shown, tabs], **quiet)
+        # A long run is on the stage before everything that can be said of it is known.
+        self.visit.change(self.examine, [self.visit, self.scope, asked], examined, **latest).then(
+            self.compare, compared, self.difference, **latest
+        )
+        self.scope.input(self.examine, [self.visit, self.scope, asked], examined, **latest)
         for side in (self.first, self.second):
-            side.input(self.compare, compared, self.difference, **quiet)
+            side.input(self.compare, compared, self.difference, **latest)
         self.formats.input(self.save, [self.visit, self.formats], [self.message, self.saved], **quiet)
         self.delete.click(lambda: gr.update(visible=True), None, self.sure, **quiet)
         self.keep.click(lambda: gr.update(visible=False), None, self.sure, **quiet)
-        self.really.click(self.remove, [self.visit, conversation], shown, **quiet)
+        self.really.click(self.remove, [self.visit, asked, self.mine], shown, **quiet)
+        demo.unload(self.leave)
 
     def open_gallery(self, visit: Visit, address: str) -> dict[Any, Any]:
         """A run of the gallery was chosen."""
         return {**self._show(visit, Place(address)), self.mine: gr.update(value=None)}
 
     def open_own(self, visit: Visit, address: str) -> dict[Any, Any]:
-        """One of the visitor's own runs was chosen; these can be deleted."""
+        """One of the visitor's own runs was chosen; these can be deleted, damaged ones too."""
         shown = self._show(visit, Place(address))
         return {**shown, self.gallery: gr.update(value=None), self.delete: gr.update(visible=True)}
 
@@ -185,13 +187,10 @@ class Shelf:
         except TraceError as error:
             return {self.message: _say(_problem(str(error)))}
 
-    def enter(self, visit: Visit, conversation: list[Exchange]) -> dict[Any, Any]:
+    def enter(self, visit: Visit, asked: Asked) -> dict[Any, Any]:
         """The tab was opened: its list is brought up to date, and it is never empty."""
-        mine = {self.mine: gr.update(choices=self._own_choices(conversation))}
-        if visit.shown is not None or not self.library.gallery:
-            return mine
-        address = next(iter(self.library.gallery))
-        return {**self._show(visit, Place(address)), **mine, self.gallery: address}
+        mine = {self.mine: gr.update(choices=self._own_choices(asked))}
+        return mine if visit.shown is not None else {**self._show_first(visit), **mine}
 
     def follow_link(self, visit: Visit, request: gr.Request) -> dict[Any, Any]:
         """The page was opened, perhaps by a link to a run."""
@@ -199,9 +198,18 @@ class Shelf:
         if not address:
             return {self.message: _say("")}
         shown = self._show(visit, Place(address))
-        if address in self.library.gallery:
+        if self.visit not in shown:  # it leads nowhere: say so beside something to look at
+            shown = {**self._show_first(visit), **shown}
+        elif address in self.library.gallery:
             shown[self.gallery] = address
         return {**shown, self.tabs: gr.update(selected=RECORDED)}
+
+    def _show_first(self, visit: Visit) -> dict[Any, Any]:
+        """The gallery's first run, if there is one."""
+        if not self.library.gallery:
+            return {}
+        address = next(iter(self.library.gallery))
+        return {**self._show(visit, Place(address)), self.gallery: address}
 
     def _show(self, visit: Visit, place: Place) -> dict[Any, Any]:
         """Put a run on the stage; whatever cannot be opened leaves the one that is there."""
@@ -224,17 +232,17 @@ class Shelf:
             self.sure: gr.update(visible=False),
         }
 
-    def examine(self, visit: Visit, scope: str, conversation: list[Exchange]) -> dict[Any, Any]:
-        """Another set of runs is to be judged."""
+    def examine(self, visit: Visit, scope: str, asked: Asked) -> dict[Any, Any]:
+        """Another run, or set of runs, is to be judged."""
         if visit.shown is None:
             return {self.findings: NOTHING_OPEN, self.calibration: NOTHING_OPEN}
         try:
-            return self._examined(self.library.open(visit.shown), scope, conversation)
+            return self._examined(self.library.open(visit.shown), scope, asked)
         except TraceError as error:
             return {self.findings: _problem(str(error)), self.calibration: _problem(str(error))}
 
-    def _examined(self, run: Run, scope: str, conversation: list[Exchange]) -> dict[Any, Any]:
-        runs = self._in_scope(run, scope, conversation)
+    def _examined(self, run: Run, scope: str, asked: Asked) -> dict[Any, Any]:
+        runs = self._in_scope(run, scope, asked)
         traces = [trace for one in runs for trace in one.traces]
         plain = [trace for trace in traces if _is_plain(trace)]
         lanes = dict.fromkeys(trace.header.lane for trace in run.traces if not _is_plain(trace))
@@ -244,68 +252,78 @@ class Shelf:
             self.calibration: "".join(calibration_html(one, plain) for one in sets) or NO_DRAFTS,
         }
 
-    def _in_scope(self, run: Run, scope: str, conversation: list[Exchange]) -> list[Run]:
+    def _in_scope(self, run: Run, scope: str, asked: Asked) -> list[Run]:
         if scope == ALL_GALLERY:
             return list(self.library.gallery.values())
         if scope == ALL_OWN:
-            own = [one for one in self._own(conversation) if not one.problem]
+            own = [one for one in self._own(asked) if not one.problem]
             return [self.library.open(Place(one.id)) for one in own]
         return [run]
 
     def compare(self, visit: Visit, first: str | None, second: str | None) -> str:
         """Two traces were chosen."""
         try:
-            traces = [self._trace(visit, key) for key in (first, second)]
+            (one, a), (other, b) = (self._chosen(visit, key) for key in (first, second))
+            run = self.library.open(one)
+            return diff_html(run.traces[a], (run if other == one else self.library.open(other)).traces[b])
+        except (ValueError, IndexError):
+            return _note("Choose two traces.")
         except TraceError as error:
             return _problem(str(error))
-        return diff_html(*traces)
 
-    def _trace(self, visit: Visit, key: str | None) -> Trace:
-        """The trace behind a choice; the choice comes from the browser."""
-        try:
-            number, lane = map(int, (key or "").split("/"))
-            return self.library.open(visit.pile[number].place).traces[lane]
-        except (ValueError, IndexError) as error:
-            raise TraceError("Choose two traces.") from error
+    def _chosen(self, visit: Visit, key: str | None) -> tuple[Place, int]:
+        """The run and the number of the trace behind a choice, which comes from the browser."""
+        number, lane = map(int, (key or "").split("/"))
+        return visit.pile[number].place, lane
 
-    def save(self, visit: Visit, form: str) -> dict[Any, Any]:
+    def save(self, visit: Visit, form: str, request: gr.Request) -> dict[Any, Any]:
         """Write the run that is shown, in the chosen format."""
+        self.leave(request)
         try:
             if visit.shown is None:
                 raise TraceError(NOTHING_OPEN)
             run = self.library.open(visit.shown)
-            folder = Path(tempfile.mkdtemp(prefix="dflash-viz-"))
-            files = EXPORTS[form].write(run.traces, folder)
+            folder = tempfile.TemporaryDirectory(prefix="dflash-viz-")
+            self._saved[str(request.session_hash)] = folder
+            files = EXPORTS[form].write(run.traces, Path(folder.name))
         except (TraceError, OSError) as error:
             return {self.message: _say(_problem(str(error))), self.saved: gr.update(visible=False)}
         return {self.message: _say(""), self.saved: gr.update(value=list(map(str, files)), visible=True)}
 
-    def remove(self, visit: Visit, conversation: list[Exchange]) -> dict[Any, Any]:
-        """Delete the run that is shown, for good."""
-        place = visit.shown or Place()
+    def leave(self, request: gr.Request) -> None:
+        """Nobody downloads what this visit saved before: it has saved something else, or is over."""
+        if (folder := self._saved.pop(str(request.session_hash), None)) is not None:
+            folder.cleanup()
+
+    def remove(self, visit: Visit, asked: Asked, address: str | None) -> dict[Any, Any]:
+        """Delete the chosen one of the visitor's own runs, for good."""
+        place = Place(address or "")
         hidden = {self.delete: gr.update(visible=False), self.sure: gr.update(visible=False)}
         try:
-            if place.address not in {one.id for one in self._own(conversation)}:
+            if place.address not in {one.id for one in self._own(asked)}:
                 raise TraceError("Only a run of your own can be deleted: choose it under Your runs.")
             delete_run(place.address)
         except TraceError as error:
             return {self.message: _say(_problem(str(error))), **hidden}
-        choices = self._own_choices(conversation)
+        gone = {self.stage: ""} if visit.shown == place else {}
+        visit = visit.without(place)
+        choices = gr.update(choices=visit.choices(), value=None)
         return {
-            self.visit: visit.without(place),
+            self.visit: visit,
             self.message: _say(_note("The run is deleted.")),
-            self.stage: "",
-            self.mine: gr.update(choices=choices, value=None),
+            self.mine: gr.update(choices=self._own_choices(asked), value=None),
+            self.first: choices,
+            self.second: choices,
+            **gone,
             **hidden,
         }
 
-    def _own(self, conversation: list[Exchange]) -> list[RunSummary]:
+    def _own(self, asked: Asked) -> list[RunSummary]:
         """The visitor's runs: all of this machine's, or those of this visit."""
-        mine = {turn.address for turn in conversation}
-        return [one for one in recent() if self.local or one.id in mine]
+        return [one for one in recent() if self.local or one.id in asked]
 
-    def _own_choices(self, conversation: list[Exchange]) -> list[tuple[str, str]]:
-        return [(label_of(one), one.id) for one in self._own(conversation)]
+    def _own_choices(self, asked: Asked) -> list[tuple[str, str]]:
+        return [(label_of(one), one.id) for one in self._own(asked)]
 
 
 def _is_plain(trace: Trace) -> bool:
@@ -316,7 +334,7 @@ def _pair(run: Run) -> tuple[int, int]:
     """The two traces to compare first: no speculation, and what it is there to be compared with."""
     methods = [trace.header.fingerprint.method for trace in run.traces]
     plain = methods.index(PLAIN) if PLAIN in methods else len(methods) - 1
-    return plain, 0
+    return plain, next((i for i, method in enumerate(methods) if method != PLAIN), 0)
 
 
 def _key(number: int, lane: int) -> str:

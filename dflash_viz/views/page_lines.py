@@ -140,7 +140,8 @@ def _position(position: Position) -> dict[str, Any]:
         "target": [(one.id, _short(one.p)) for one in position.target],
         "drafter": [(one.id, _short(one.p)) for one in position.drafter],
         **{key: _short(p) for key, p in own.items() if p is not None},
-        **({"draw": (_short(draw.p), _short(draw.q), _short(draw.u))} if draw is not None else {}),
+        # Whole: the page compares them, and rounding could turn the comparison round.
+        **({"draw": (draw.p, draw.q, draw.u)} if draw is not None else {}),
     }
 
 

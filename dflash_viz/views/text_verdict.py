@@ -35,7 +35,8 @@ def no_comparison(trace: Trace, reference: Trace | None) -> TextVerdict | None:
         return NO_REFERENCE
     if trace is reference:
         return REFERENCE
-    return SAMPLED if trace.header.sampling.temperature > 0 else None
+    drawn = max(one.header.sampling.temperature for one in (trace, reference)) > 0
+    return SAMPLED if drawn else None
 
 
 def judge(trace: Trace, reference: Trace | None, best: Sequence[TokenProb] | None) -> TextVerdict:

@@ -28,6 +28,7 @@ def block(drafted: list[int], emitted: list[int]) -> Step:
         ([1, 4, 1, 5, 1], [5, 1], None),  # not what a lookup gives
         ([1, 2, 3], [3], None),  # nothing to find
         ([1, 1], [1], (1, 1)),
+        ([5, 1, 2, 9, 1, 2, 5, 1, 2], [9, 1], (3, 3)),  # the longest match, not the earliest short one
     ],
 )
 def test_by_hand(prompt: list[int], drafted: list[int], found: tuple[int, int] | None) -> None:

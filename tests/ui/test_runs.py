@@ -86,8 +86,7 @@ def test_recent_runs(cache: Path, trace: Trace) -> None:
     assert [run.id[:8] for run in listed] == ["20260103", "20260102", "20260101"]
     assert listed[0].lanes == ("dflash", "none")
     assert (listed[0].prompt, listed[0].tokens, listed[0].complete) == ("Hi", 18, True)
-    assert listed[0].recorded_at == trace.header.recorded_at
-    assert [run.id for run in recent(1)] == [listed[0].id]
+    assert listed[0].began == "2026-01-03T00:00:00"
 
 
 def test_nothing_was_ever_recorded() -> None:
@@ -103,12 +102,33 @@ def test_damaged_runs_are_listed_as_such(cache: Path, trace: Trace, content: byt
         (folder / "dflash.jsonl").write_bytes(content)
     damaged, good = recent()
     assert damaged.problem
-    assert damaged.recorded_at == "2099-01-01T02:03:04"
+    assert damaged.began == "2099-01-01T02:03:04"
     assert not good.problem
     with pytest.raises(TraceError):
         open_run(damaged.id)
     delete_run(damaged.id)
     assert [run.id for run in recent()] == [good.id]
+
+
+def test_a_lane_that_cannot_be_read_does_not_hide_the_others(cache: Path, trace: Trace) -> None:
+    run = record(named(trace, "dflash"))
+    (run.path / "none.jsonl").write_bytes(b"")  # a full disk took its header
+    (opened,) = open_run(run.id)
+    assert opened.steps == trace.steps
+    assert "none.jsonl is left out" in opened.notices[-1]
+    (listed,) = recent()
+    assert (listed.lanes, listed.complete, listed.problem) == (("dflash",), False, "")
+
+
+def test_a_run_is_not_deleted_while_it_is_recorded(cache: Path, trace: Trace) -> None:
+    run = new_run()
+    recorder = run.recorder("dflash")
+    recorder.write([trace.header])
+    with pytest.raises(TraceError, match="still being recorded"):
+        delete_run(run.id)
+    recorder.close()
+    delete_run(run.id)
+    assert recent() == []
 
 
 def test_a_cut_run_is_listed_with_what_it_has(trace: Trace) -> None:

@@ -93,12 +93,16 @@ def uniformly_low(case: Case) -> Finding | None:
     if position_zero(case) is not None or collapse(case) is not None:
         return None
     shares = ", ".join(f"{i}: {one.value:.0%} of {one.n}" for i, one in enumerate(case.positions) if one.n)
+    whole = (
+        "Hardly any first token is right: a fault in the wiring cannot be ruled out. More often the drafter"
+        if first.high < NEAR_ZERO
+        else "Nothing breaks at one position, so the parts probably work. The drafter then"
+    )
     return Finding(
         "uniformly_low",
         "Acceptance is low at every position",
-        "Nothing breaks at one position, so the parts probably work; the drafter guesses for another kind of "
-        "text than it was trained on. Usual reasons: thinking mode, another chat template, another language, "
-        "a quantized target, prompts out of its domain.",
+        f"{whole} guesses for another kind of text than it was trained on. Usual reasons: thinking mode, "
+        "another chat template, another language, a quantized target, prompts out of its domain.",
         (
             f"Accepted where everything before was, by position: {shares}.",
             case.al_sentence,
