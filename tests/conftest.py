@@ -43,10 +43,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _place(item: pytest.Item) -> int:
-    """Tests that watch engines start, tests that need none, tests that need them ready."""
+    """Tests that watch engines start, that need none, that need the first one, that need them all."""
     if item.get_closest_marker("early") is not None:
         return 0
-    return 2 if _needs_fleet(item) or "app" in getattr(item, "fixturenames", ()) else 1
+    needed = getattr(item, "fixturenames", ())
+    if "fleet" in needed or "app" in needed:
+        return 3
+    return 2 if "lane" in needed else 1
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -61,7 +64,7 @@ def pytest_sessionfinish() -> None:
 
 
 def _needs_fleet(item: pytest.Item) -> bool:
-    return "fleet" in getattr(item, "fixturenames", ())
+    return not {"fleet", "lane"}.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -73,9 +76,11 @@ def fleet() -> Fleet:
 
 
 @pytest.fixture(scope="session")
-def lane(fleet: Fleet) -> Lane:
-    """The embedded DFlash lane, ready."""
-    return fleet.lanes["dflash"]
+def lane() -> Lane:
+    """The embedded DFlash lane, ready; it is the first to start."""
+    lane = _starting[0].lanes["dflash"]
+    lane.wait_ready()
+    return lane
 
 
 CHROMIUM = os.environ.get("DFLASH_VIZ_CHROMIUM", "/usr/bin/chromium")
