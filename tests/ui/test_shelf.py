@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image, ImageChops
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from dflash_viz.bench.record import GALLERY, read_gallery
@@ -81,7 +83,9 @@ def test_a_link_leads_to_a_position_of_a_step(viewer: App, page: Page) -> None:
     inspector = stage(page).locator(".dv-inspector")
     expect(inspector).to_be_visible(timeout=20_000)
     expect(inspector.locator(".dv-inspector-step")).to_contain_text("Step 7 of")
-    expect(inspector.locator('.dv-position-row[data-position="1"]')).to_have_attribute("aria-selected", "true")
+    expect(inspector.locator('.dv-position-row[data-position="1"]')).to_have_attribute(
+        "aria-selected", "true"
+    )
     inspector.locator(".dv-move-next-step").click()
     expect(inspector.locator(".dv-inspector-step")).to_contain_text("Step 8 of")
     expect(page).to_have_url(re.compile(r"run=gallery(%2F|/)chat.*step=8"))
@@ -90,7 +94,9 @@ def test_a_link_leads_to_a_position_of_a_step(viewer: App, page: Page) -> None:
 def test_a_link_to_nowhere_says_so(viewer: App, page: Page) -> None:
     for address in ("20200101-000000-aaaaaaaaaaaaaaaaaaaaaa", "../../etc/passwd", "gallery/none", HOSTILE):
         page.goto(f"{viewer.url}?run={address}")
-        expect(page.locator("#shelf-message")).to_contain_text(re.compile("no run|no such run"), timeout=20_000)
+        expect(page.locator("#shelf-message")).to_contain_text(
+            re.compile("no run|no such run"), timeout=20_000
+        )
 
 
 @pytest.mark.parametrize("size", [(1280, 900), (390, 844)])
@@ -140,7 +146,10 @@ def test_save_and_open_again_gives_the_same_pixels(viewer: App, page: Page, tmp_
     ]
     upload(page, *files)
     expect(stage(page).locator(".dv-note").first).to_contain_text("From 1-dflash", timeout=20_000)
-    assert picture(page) == before
+    for drawn, expected in zip(picture(page), before, strict=True):
+        difference = ImageChops.difference(*(Image.open(BytesIO(one)).convert("L") for one in (drawn, expected)))
+        # A rounded corner at a fraction of a pixel is smoothed differently after scrolling.
+        assert sum(difference.histogram()[1:]) <= 4
 
 
 def picture(page: Page) -> list[bytes]:
@@ -233,12 +242,12 @@ def test_paths_open_files_and_folders(viewer: App, page: Page) -> None:
     enter(page, viewer)
     unfold(page, "open")
     for path, words in ((CHAT.parent / "code", "palindrome"), (CHAT / "1-dflash.jsonl.gz", "photosynthesis")):
-        page.fill("#path input", str(path))
+        page.fill("#path textarea, #path input", str(path))
         page.keyboard.press("Enter")
         expect(stage(page).locator(".dv-prompt")).to_contain_text(words, timeout=20_000)
-    page.fill("#path input", "/no/such/file")
+    page.fill("#path textarea, #path input", "/no/such/file")
     page.keyboard.press("Enter")
-    expect(page.locator("#shelf-message")).to_contain_text("no file or folder")
+    expect(page.locator("#shelf-message")).to_contain_text("No such file")
 
 
 def test_every_format_can_be_had(viewer: App, page: Page) -> None:
