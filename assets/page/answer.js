@@ -14,7 +14,9 @@
   const ORIGINS = ["accepted", "recovered", "bonus", "plain"];
   const MODES = [["origin", "Origin"], ["step", "Step"], ["confidence", "Confidence"], ["plain", "Plain"]];
   // Five levels of the target's probability of the token, by the least that belongs to each.
-  const LEVELS = [[5, 0.9, "0.9 or more"], [4, 0.7, "0.7"], [3, 0.5, "0.5"], [2, 0.2, "0.2"], [1, 0, "less"]];
+  const LEVELS = [
+    [5, 0.9, "0.9 or more"], [4, 0.7, "0.7 to 0.9"], [3, 0.5, "0.5 to 0.7"], [2, 0.2, "0.2 to 0.5"], [1, 0, "less than 0.2"],
+  ];
   const UNKNOWN = "not recorded";
   const UNKNOWN_LEVEL = 0;
 

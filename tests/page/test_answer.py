@@ -55,7 +55,14 @@ def test_confidence_is_the_targets_probability_of_what_was_emitted(open_page, fe
     )
     assert len(set(forms)) == 5, "levels are told apart by their form"
     legend = page.locator(".dv-legend .dv-said")
-    assert legend.all_inner_texts() == ["0.9 or more", "0.7", "0.5", "0.2", "less", "not recorded"]
+    assert legend.all_inner_texts() == [
+        "0.9 or more",
+        "0.7 to 0.9",
+        "0.5 to 0.7",
+        "0.2 to 0.5",
+        "less than 0.2",
+        "not recorded",
+    ]
     assert "target's probability" in page.locator(".dv-legend").get_attribute("title")
 
 
