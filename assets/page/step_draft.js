@@ -118,22 +118,45 @@
     return Number.isInteger(value) && value > 0 ? value : null;
   }
 
-  function nothingFound(lane) {
+  // Whether the `n` tokens before the block of a step stand earlier in the text; null when that is not known.
+  function standsEarlier(lane, step, n) {
+    const prompt = promptOf(lane);
+    if (!prompt.length) return null;
+    const text = prompt.concat(lane.output.slice(0, step.from));
+    const last = text.length - n;
+    for (let at = 0; at < last; at += 1) {
+      let same = 0;
+      while (same < n && text[at + same] === text[last + same]) same += 1;
+      if (same === n) return true;
+    }
+    return false;
+  }
+
+  function nothingFound(lane, step) {
     const least = wholeNumber(lane.fingerprint.prompt_lookup_min);
+    if (standsEarlier(lane, step, least || 1) !== false) return ALONE;
     const most = wholeNumber(lane.fingerprint.prompt_lookup_max);
     const window = least && most ? " (" + (least === most ? least : least + " to " + most) + " are compared)" : "";
     return "Nothing to copy: the last tokens" + window + " do not stand anywhere earlier in the text.";
   }
 
+  const ALONE = "No draft in this step; the target decoded alone.";
   const WITHOUT = {
     prefill: () => "The target read the prompt in this step; there was nothing to draft from yet.",
     padded: () => "So near the end of the context no drafter runs: vLLM fills the block with placeholders.",
-    undrafted: (lane) => {
+    undrafted: (lane, step) => {
       if (lane.method === "none") return "This lane drafts nothing: the target decodes one token a step.";
-      return lane.method === "ngram" ? nothingFound(lane) : "No draft reached the target in this step; the target decoded alone.";
+      return ["ngram", "ngram_gpu"].includes(lane.method) ? nothingFound(lane, step) : ALONE;
     },
   };
-  const WAYS = { dflash: onePass, ngram: copy };
+  const CHAINS = ["eagle", "eagle3", "mtp", "draft_model"]; // a pass for each token
+
+  // Of other methods it is not known whether one pass sees the token of another.
+  function wayOf(lane) {
+    if (lane.method === "dflash") return onePass;
+    if (DFlashViz.facts.copies(lane)) return copy;
+    return CHAINS.includes(lane.method) ? chain : () => "How this method drafts is not drawn here.";
+  }
 
   // Draws into `parent`, for the step at index `at`; `drafted`: the cells of its drafted tokens.
   function drawDraft(parent, lane, at, drafted) {
@@ -142,7 +165,7 @@
     parent.replaceChildren();
     add(parent, "div", "dv-heading", "How it was drafted");
     const picture = el("div", "dv-picture");
-    const words = without ? without(lane) : (WAYS[lane.method] || chain)(picture, lane, step, drafted);
+    const words = without ? without(lane, step) : wayOf(lane)(picture, lane, step, drafted);
     if (picture.hasChildNodes()) parent.append(picture);
     setText(add(parent, "div", "dv-draft-words"), words);
   }

@@ -9,6 +9,7 @@
   const DECIMALS = 3;
   const MOST_DECIMALS = 9;
   const ROUNDING = 1e-6; // a sum of float32 numbers may exceed 1 by this
+  const LOOKUP_METHODS = ["ngram", "ngram_gpu", "suffix"]; // they copy earlier text
   const WITHOUT = "This run was recorded without probabilities: set “Recorded probabilities” above 0 under Settings and ask again.";
 
   function probability(value) {
@@ -52,6 +53,11 @@
   function breakPosition(step) {
     if (!step.drafted.length || !step.last) return Math.max(0, step.emitted.length - 1);
     return Math.min(step.num_accepted, step.drafted.length);
+  }
+
+  // Which position is looked into, of { lane, at, position }: without one of its own it is the break.
+  function positionOf({ lane, at, position }) {
+    return position === null ? breakPosition(lane.steps[at]) : position;
   }
 
   function temperature(lane) {
@@ -112,17 +118,21 @@
     return p === null ? words : short(p);
   }
 
-  // min(1, p/q) filled in, and which side of it the draw fell on.
-  function drawRule(draw) {
+  function copies(lane) {
+    return LOOKUP_METHODS.includes(lane.method);
+  }
+
+  // min(1, p/q) filled in, and which side of it the draw fell on: as vLLM decided, for the recorded numbers are rounded.
+  function drawRule(draw, accepted) {
     const [u, limit] = apart(draw.u, draw.limit);
-    const side = draw.u > draw.limit ? "above it" : "not above it";
+    const side = accepted ? "not above it" : "above it";
     return "accepted with probability min(1, p/q) = min(1, " + short(draw.p) + " / " + short(draw.q) + ") = " + limit +
       ", the draw was " + u + ", which is " + side;
   }
 
   function said(lane, step, i) {
     const words = quoted(lane, step, i, step.drafted[i]);
-    if (lane.method === "ngram") return "the copied text said " + words;
+    if (copies(lane)) return "the copied text said " + words;
     return "the drafter said " + words + " (" + known(believed(step, i, "drafter", step.drafted[i]), "not recorded") + ")";
   }
 
@@ -132,9 +142,10 @@
     const given = known(believed(step, i, "target", step.drafted[i]), "a probability that was not recorded");
     const ownP = believed(step, i, "target", ownToken(step));
     const place = " at position " + (i + 1) + ": " + said(lane, step, i);
-    if (kind === "draw") return "Rejected by the draw" + place + "; " + drawRule(drawAt(step, i)) + ". The target’s own token is " + own + ".";
+    const recovered = " The recovered token, drawn from the rest of the target’s distribution, is " + own + ".";
+    if (kind === "draw") return "Rejected by the draw" + place + "; " + drawRule(drawAt(step, i), false) + "." + recovered;
     if (kind === "sampled") {
-      return "Rejected" + place + "; at temperature 1 the target gives it " + given + "; its own token is " + own + ". The draw was not recorded.";
+      return "Rejected" + place + "; at temperature 1 the target gives it " + given + "." + recovered + " The draw was not recorded.";
     }
     if (kind === "unrecorded") return "Rejected" + place + "; the target prefers " + own + ". Their probabilities were not recorded.";
     const word = kind === "near" ? "Near miss" : "Clear miss";
@@ -172,6 +183,7 @@
   // One plain sentence (a pure function): why the block of the step at index `at` ended where it did.
   function breakSentence(lane, at) {
     const kind = breakKind(lane, at);
+    if (at < 0) return "Before the first step: nothing is shown yet.";
     if (kind === null) return "This step is not known.";
     const step = lane.steps[at];
     const recorded = Array.isArray(step.positions) && step.positions.length > 0;
@@ -184,6 +196,6 @@
     return recorded ? text : text + " " + WITHOUT;
   }
 
-  Object.assign(DFlashViz, { breakKind, breakPosition, breakSentence });
-  DFlashViz.facts = { believed, candidate, drawAt, drawRule, positionAt, temperature, topList };
+  Object.assign(DFlashViz, { breakKind, breakPosition, breakSentence, positionOf });
+  DFlashViz.facts = { believed, candidate, copies, drawAt, drawRule, positionAt, temperature, topList };
 })();

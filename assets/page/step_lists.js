@@ -7,8 +7,14 @@
   const TAGS = { drafted: "▸ drafted", emitted: "● emitted" };
 
   const TOP_K =
-    "Top-k: the k most probable tokens at this position, best first, at temperature 1 and before top-p, " +
-    "given the text so far and the drafted tokens before this position.";
+    "Top-k: the k most probable tokens at this position, best first, at temperature 1 and before top-p, given the text so far";
+  const IN_ORDER = " and the drafted tokens before this position.";
+  const IN_ONE_PASS = "; in one pass, without the other slots’ tokens.";
+
+  // What a list is conditioned on: no slot of DFlash's one pass sees the token of another.
+  function topMeaning(lane, who) {
+    return TOP_K + (who === "drafter" && lane.method === "dflash" ? IN_ONE_PASS : IN_ORDER);
+  }
 
   function decimals(p) {
     return p > 0 && p < 0.0005 ? "<0.001" : p.toFixed(DECIMALS);
@@ -27,7 +33,7 @@
   }
 
   function missing(lane, step, i, who) {
-    if (who === "drafter" && lane.method === "ngram") return "A copied token has no probability.";
+    if (who === "drafter" && facts.copies(lane)) return "A copied token has no probability.";
     if (who === "drafter" && !step.drafted.length) return "Nothing was drafted here.";
     if (who === "drafter" && i >= step.drafted.length) return "No token is drafted here: the target alone speaks.";
     return "not recorded";
@@ -51,13 +57,21 @@
     const part = add(parent, "div", "dv-list dv-list-" + who);
     const count = facts.topList(step, i, who).length;
     const owner = who === "drafter" ? "Drafter’s" : "Target’s";
-    const title = DFlashViz.term(part, popover, owner + (count ? " top-" + count : " top-k"), TOP_K);
+    const title = DFlashViz.term(part, popover, owner + (count ? " top-" + count : " top-k"), topMeaning(lane, who));
     const list = entries(step, i, who);
     if (!list.length) return add(part, "div", "dv-dim", missing(lane, step, i, who));
     const node = add(part, "ol", "dv-entries");
     node.setAttribute("aria-label", title.textContent);
     node.setAttribute("role", "list"); // list-style: none would take the role away
     return list.forEach((entry) => node.append(entryNode(lane, step, i, entry)));
+  }
+
+  // Above temperature 0 the target draws: nobody knows which token it would have been.
+  function followedWords(lane) {
+    const words = "Had the draft been followed up to here, ";
+    return words + (facts.temperature(lane) > 0
+      ? "the target’s most probable token would have been the first of its list."
+      : "the target would have said this.");
   }
 
   const DRAW_NOTE = " p and q are after temperature and top-p; the lists are at temperature 1.";
@@ -68,7 +82,7 @@
     if (i >= step.drafted.length) return "";
     if (!draw) return facts.temperature(lane) > 0 ? "The draw at this position was not recorded." : "";
     if (i > step.num_accepted) return "The draw decided nothing here: the block had ended before." + DRAW_NOTE;
-    const rule = facts.drawRule(draw);
+    const rule = facts.drawRule(draw, i < step.num_accepted);
     return rule.charAt(0).toUpperCase() + rule.slice(1) + "." + DRAW_NOTE;
   }
 
@@ -81,7 +95,7 @@
     const lists = add(parent, "div", "dv-lists");
     drawList(lists, popover, lane, step, i, "drafter");
     drawList(lists, popover, lane, step, i, "target");
-    if (row.follows) add(parent, "div", "dv-dim", "Had the draft been followed up to here, the target would have said this.");
+    if (row.follows) add(parent, "div", "dv-dim", followedWords(lane));
     const words = drawWords(lane, step, i);
     if (words) add(parent, "div", "dv-draw", words);
   }

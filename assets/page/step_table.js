@@ -2,14 +2,18 @@
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add, el, facts, setAttribute, MARKS } = DFlashViz;
-  const FOLLOWED = "Had the draft been followed, the target would have said:";
+  const { add, el, facts, setAttribute, setText, MARKS } = DFlashViz;
+  const FOLLOWED = "Had the draft been followed, ";
+  const SAID = "the target would have said:";
+  const LIKELY = "the target’s most probable token would have been:"; // it would have drawn
+  const SAYS = "target says";
+  const LIKES = "target’s best";
   const COLUMNS = [
     ["#"],
     ["drafted", "The token that was drafted for this position; positions are counted from 1, the anchor is slot 0."],
     ["drafter p", "p of the drafter: the drafter’s own probability of the token it drafted, at temperature 1."],
     ["target p", "p of the target: the target’s probability of the same token, at temperature 1, given the drafted tokens before it."],
-    ["target says", "The target’s most probable token at this position, given the drafted tokens before it."],
+    [SAYS, "The target’s most probable token at this position, given the drafted tokens before it. Above temperature 0 it draws its token, which need not be this one."],
     ["result", "accepted: the target keeps it. rejected: the first that it does not keep; the block ends here. discarded: drafted after that, verified in vain."],
   ];
 
@@ -57,7 +61,7 @@
     else token.textContent = "–";
     const drafted = i < step.drafted.length;
     const ask = (who) => (told.id === null ? null : facts.believed(step, i, who, told.id));
-    probabilityCell(node, drafted ? ask("drafter") : null, drafted && lane.method !== "ngram" ? "not recorded" : "–");
+    probabilityCell(node, drafted ? ask("drafter") : null, drafted && !facts.copies(lane) ? "not recorded" : "–");
     probabilityCell(node, ask("target"), told.id === null ? "–" : "not recorded");
     const choice = add(node, "td", "dv-choice");
     const best = facts.topList(step, i, "target")[0];
@@ -72,41 +76,58 @@
   class PositionTable {
     constructor(parent, popover, onSelect) {
       this.onSelect = onSelect;
-      this.rows = [];
-      this.nodes = [];
+      this.clear();
       const table = add(parent, "table", "dv-positions");
       setAttribute(table, "role", "grid");
       setAttribute(table, "aria-label", "Positions of the block");
       const head = add(add(table, "thead", ""), "tr", "");
-      COLUMNS.forEach((column) => headNode(head, popover, ...column));
+      const heads = COLUMNS.map((column) => headNode(head, popover, ...column));
+      this.says = heads[COLUMNS.findIndex(([name]) => name === SAYS)];
       this.body = add(table, "tbody", "");
       this.body.addEventListener("click", (event) => this.pick(event.target.closest(".dv-position-row")));
       this.body.addEventListener("keydown", (event) => this.key(event));
     }
 
-    pick(node) {
-      if (node) this.onSelect(Number(node.dataset.position));
+    // A run that is gone is not to be kept alive.
+    clear() {
+      this.rows = [];
+      this.nodes = [];
+      this.selected = -1;
     }
 
-    // Up and down stay inside; left and right are the steps' keys.
+    pick(node) {
+      if (node) this.choose(Number(node.dataset.position));
+    }
+
+    // Up and down stay inside, and so do Space and Enter; left and right are the steps' keys.
     key(event) {
       const last = this.rows.length - 1;
-      const to = { ArrowUp: this.selected - 1, ArrowDown: this.selected + 1, Home: 0, End: last }[event.key];
+      const { selected } = this;
+      const to = {
+        ArrowUp: selected - 1, ArrowDown: selected + 1, Home: 0, End: last, Enter: selected, " ": selected,
+      }[event.key];
       if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
       event.stopPropagation();
-      this.onSelect(Math.max(0, Math.min(last, to)));
+      this.choose(Math.max(0, Math.min(last, to)));
+    }
+
+    // The reader's choice may move the page to its row; a step that comes by playback may not.
+    choose(i) {
+      this.chosen = i !== this.selected;
+      this.onSelect(i);
     }
 
     draw(lane, at, rows) {
       const step = lane.steps[at];
       const focused = this.body.contains(document.activeElement);
+      setText(this.says, facts.temperature(lane) > 0 ? LIKES : SAYS);
+      this.clear();
       this.rows = rows;
-      this.selected = -1;
       this.nodes = rows.map((told, i) => rowNode(lane, step, i, told));
       const first = rows.findIndex((told) => told.follows);
       const nodes = this.nodes.slice();
-      if (first >= 0) nodes.splice(first, 0, followedNode());
+      if (first >= 0) nodes.splice(first, 0, followedNode(lane));
       this.body.replaceChildren(...nodes);
       this.takeFocus = focused;
     }
@@ -119,19 +140,20 @@
         setAttribute(node, "aria-selected", at === i);
         node.tabIndex = at === i ? 0 : -1;
       });
-      if (focused && this.nodes[i]) this.nodes[i].focus();
+      if (focused && this.nodes[i]) this.nodes[i].focus({ preventScroll: !this.chosen });
+      this.chosen = false;
     }
   }
 
   function headNode(parent, popover, name, meaning) {
     const node = add(parent, "th", "", meaning ? undefined : name);
     node.setAttribute("scope", "col");
-    if (meaning) term(node, popover, name, meaning);
+    return meaning ? term(node, popover, name, meaning) : node;
   }
 
-  function followedNode() {
+  function followedNode(lane) {
     const node = el("tr", "dv-followed");
-    add(node, "td", "", FOLLOWED).colSpan = COLUMNS.length;
+    add(node, "td", "", FOLLOWED + (facts.temperature(lane) > 0 ? LIKELY : SAID)).colSpan = COLUMNS.length;
     return node;
   }
 
