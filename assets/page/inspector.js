@@ -42,7 +42,7 @@
       this.terms = add(this.node, "div", "dv-terms");
       this.draft = add(this.node, "div", "dv-draft");
       const halves = add(this.node, "div", "dv-inspector-halves");
-      this.table = new DFlashViz.PositionTable(add(halves, "div", "dv-positions-box"), popover, (i) => actions.select(i));
+      this.table = new DFlashViz.PositionTable(add(halves, "div", "dv-positions-box"), popover, (i) => this.select(i));
       this.lists = add(halves, "div", "dv-lists-box");
       this.node.addEventListener("scroll", () => popover.hide(), { passive: true }); // the sheet scrolls under it
       this.onKey = (event) => this.key(event);
@@ -54,6 +54,7 @@
       this.title = add(bar, "div", "dv-inspector-title");
       this.title.setAttribute("role", "heading");
       this.title.setAttribute("aria-level", "2");
+      this.bar = bar;
       const moves = add(bar, "div", "dv-moves");
       this.moves = MOVES.map(([className, sign, word, name, action]) => {
         const node = moveButton(moves, className, sign, word, name);
@@ -76,26 +77,50 @@
       this.actions.close();
     }
 
-    // `position`: index in the block, or null for the break. Opening by keyboard takes the focus along.
-    show(lane, at, position) {
+    // `at`: index of the step, -1 before the first; `position`: index in the block, or null for the break; `notice`:
+    // words that stand in for the step's number. Opening by keyboard takes the focus along.
+    show(lane, at, position, notice) {
       const opens = !this.open;
-      Object.assign(this, { lane, at, position, open: true });
+      Object.assign(this, { lane, at, position, notice, open: true });
       this.node.hidden = false;
       this.draw();
       if (opens) this.opened();
+      if (this.chosen) this.revealLists();
+      this.chosen = false;
     }
 
+    // What is drawn into the sheet of a phone would go unnoticed, so it always takes the focus.
     opened() {
       const from = document.activeElement;
       const byKey = from && from !== document.body && from.matches(":focus-visible");
       this.opener = byKey ? from : null;
-      if (byKey) this.node.focus({ preventScroll: true });
+      this.root.toggleAttribute("data-inspected", true);
+      if (byKey || this.isSheet) this.node.focus({ preventScroll: true });
       this.reveal();
+    }
+
+    get isSheet() {
+      return this.root.dataset.width === "narrow";
+    }
+
+    // The reader chose a position of the table.
+    select(i) {
+      this.chosen = true;
+      this.actions.select(i);
+    }
+
+    // On a phone the lists stand below the table: the sheet moves as far as it takes to see them.
+    revealLists() {
+      if (!this.isSheet) return;
+      const box = this.lists.getBoundingClientRect();
+      const above = box.top - this.bar.getBoundingClientRect().bottom;
+      const below = box.bottom - this.node.getBoundingClientRect().bottom;
+      this.node.scrollTop += Math.max(0, Math.min(above, below));
     }
 
     // The sheet of a phone leaves the upper part of the window: the block moves there.
     reveal() {
-      if (this.root.dataset.width !== "narrow") return this.node.scrollIntoView({ block: "nearest" });
+      if (!this.isSheet) return this.node.scrollIntoView({ block: "nearest" });
       const block = this.card && this.card.querySelector(".dv-block");
       if (!block) return undefined;
       const box = block.getBoundingClientRect();
@@ -115,15 +140,34 @@
       this.leavePopover(this.node);
       this.open = false;
       this.node.hidden = true;
+      this.root.removeAttribute("data-inspected");
       if (focused) this.giveFocusBack();
-      this.drawn = null;
+      this.letGo();
     }
 
-    // The block may have been drawn anew meanwhile: then its card's block takes the focus.
+    // A run that is gone is not to be kept alive.
+    letGo() {
+      this.lane = this.titled = this.drawn = this.opener = null;
+      this.rows = [];
+      this.table.clear();
+    }
+
+    // The block may have been drawn anew meanwhile: then its card's block takes the focus. With the run gone too
+    // the keys stay in this part of the page.
     giveFocusBack() {
       const block = this.card && this.card.querySelector(".dv-block [tabindex='0'], .dv-block[tabindex='0']");
       const to = this.opener && this.opener.isConnected ? this.opener : block;
       if (to) to.focus();
+      else this.root.focus({ preventScroll: true });
+    }
+
+    // What is drawn anew may hold the focus: then it goes to the word that stands at its place now.
+    keepFocus(part, draw) {
+      const words = () => Array.from(part.querySelectorAll(".dv-term"));
+      const at = words().indexOf(document.activeElement);
+      this.leavePopover(part);
+      draw();
+      if (at >= 0) (words()[at] || this.node).focus({ preventScroll: true });
     }
 
     // A definition must not stay open over a word that is gone.
@@ -138,17 +182,19 @@
       const step = this.lane.steps[this.at];
       const known = step ? Math.min(this.lane.output.length, step.from + step.emitted.length + COMPLETION) : -1;
       const drawn = [this.lane, this.at, known];
+      const focused = this.node.contains(document.activeElement);
       if (!this.drawn || drawn.some((part, i) => part !== this.drawn[i])) this.drawStep(step);
       this.drawn = drawn;
       if (this.drawnPosition !== this.position) this.drawPosition(step);
       this.drawnPosition = this.position;
+      if (focused && !this.node.contains(document.activeElement)) this.node.focus({ preventScroll: true });
     }
 
     drawTitle() {
       const { lane, at } = this;
       const last = lane.steps.length - 1;
       const numberOf = (i) => (lane.steps[i] ? lane.steps[i].index : i);
-      const words = "Step " + numberOf(at) + " of " + numberOf(last);
+      const words = at < 0 ? "Before the first step" : "Step " + numberOf(at) + " of " + numberOf(last);
       if (this.titled !== lane) {
         this.title.replaceChildren();
         DFlashViz.dress(this.title, lane.style);
@@ -157,7 +203,7 @@
         this.stepWords = add(this.title, "span", "dv-inspector-step");
         this.titled = lane;
       }
-      setText(this.stepWords, words);
+      setText(this.stepWords, this.notice || words);
       // Not `disabled`: a button that loses its use under the finger would lose the focus too.
       setAttribute(this.moves[0], "aria-disabled", at <= 0);
       setAttribute(this.moves[1], "aria-disabled", at >= last);
@@ -165,12 +211,10 @@
 
     drawStep(step) {
       const { lane, at } = this;
-      this.leavePopover(this.terms);
       this.kind = DFlashViz.breakKind(lane, at);
       this.node.dataset.kind = this.kind || "unknown";
       setText(this.sentence, DFlashViz.breakSentence(lane, at));
-      this.terms.replaceChildren();
-      (TERMS[this.kind] || []).forEach(([word, meaning]) => DFlashViz.term(this.terms, this.popover, word, meaning));
+      this.keepFocus(this.terms, () => this.drawTerms());
       this.rows = step ? DFlashViz.blockRows(lane, at) : [];
       this.draft.hidden = !step;
       if (step) DFlashViz.drawDraft(this.draft, lane, at, this.rows.slice(0, step.drafted.length));
@@ -178,14 +222,17 @@
       this.drawnPosition = undefined;
     }
 
+    drawTerms() {
+      this.terms.replaceChildren();
+      (TERMS[this.kind] || []).forEach(([word, meaning]) => DFlashViz.term(this.terms, this.popover, word, meaning));
+    }
+
     drawPosition(step) {
-      this.leavePopover(this.lists);
-      this.lists.replaceChildren();
-      if (!this.rows.length) return;
+      if (!this.rows.length) return this.keepFocus(this.lists, () => this.lists.replaceChildren());
       const wanted = Number.isInteger(this.position) ? this.position : DFlashViz.breakPosition(step);
       const i = Math.max(0, Math.min(this.rows.length - 1, wanted));
-      DFlashViz.drawLists(this.lists, this.popover, this.lane, step, i, this.rows[i]);
-      this.table.select(i);
+      this.keepFocus(this.lists, () => DFlashViz.drawLists(this.lists, this.popover, this.lane, step, i, this.rows[i]));
+      return this.table.select(i);
     }
   }
 

@@ -145,15 +145,15 @@ def test_discarded_tokens_keep_what_the_target_would_have_said(inspect) -> None:
     assert "Had the draft been followed up to here" in page.locator(".stage .dv-lists-box").inner_text()
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_every_recorded_step_is_judged_as_its_numbers_say(inspect, lane: str) -> None:
-    lines = recorded(lane)
-    page = inspect(as_document(lines), lane)
+@pytest.mark.parametrize("name", LANES)
+def test_every_recorded_step_is_judged_as_its_numbers_say(inspect, name: str) -> None:
+    lines = recorded(name)
+    page = inspect(as_document(lines), name)
     count = len(steps(lines))
     told = page.evaluate(
         "([lane, n]) => Array.from({length: n}, (_, at) => { inspect(at); return"
         " [DFlashViz.breakKind(view.lanes.get(lane), at), inspector.node.textContent]; })",
-        [lane, count],
+        [name, count],
     )
     seen = set()
     for step, (kind, text) in zip(steps(lines), told, strict=True):
@@ -175,7 +175,7 @@ def test_every_recorded_step_is_judged_as_its_numbers_say(inspect, lane: str) ->
         seen.add(kind)
     assert page.problems == []
     drafting = {"dflash": {"prefill", "near", "clear", "full", "cut"}, "none": {"prefill", "undrafted"}}
-    assert seen >= drafting.get(lane, {"prefill", "clear"})
+    assert seen >= drafting.get(name, {"prefill", "clear"})
 
 
 def test_each_method_is_drawn_in_its_own_way(inspect, make_document) -> None:
@@ -248,8 +248,11 @@ def test_the_draw_that_rejected(inspect, make_document) -> None:
     assert show(page, 1) == (
         "Rejected by the draw at position 2: the drafter said “␣b” (0.9); accepted with probability "
         "min(1, p/q) = min(1, 0.21 / 1) = 0.21, the draw was 0.64, which is above it. "
-        "The target’s own token is “␣x”."
+        "The recovered token, drawn from the rest of the target’s distribution, is “␣x”."
     )
+    rows = page.evaluate(TABLE)
+    assert rows[2] == ["Had the draft been followed, the target’s most probable token would have been:"]
+    assert page.locator(".stage .dv-positions thead").inner_text().split("\t")[4] == "target’s best"
     draw = page.locator(".stage .dv-draw").inner_text()
     assert draw.endswith("p and q are after temperature and top-p; the lists are at temperature 1.")
     for word, meaning in (("p", "after temperature and top-p"), ("q", "vLLM’s default"), ("draw", "uniform")):
@@ -258,7 +261,111 @@ def test_the_draw_that_rejected(inspect, make_document) -> None:
     assert "= 0.21341, the draw was 0.21344, which is above it" in show(page, 2), (
         "as many decimals as it takes"
     )
-    assert show(page, 3).endswith("The draw was not recorded.")
+    assert show(page, 3).endswith(
+        "The recovered token, drawn from the rest of the target’s distribution, is “␣x”. "
+        "The draw was not recorded."
+    )
+    show(page, 1, 2)
+    assert (
+        "the target’s most probable token would have been"
+        in page.locator(".stage .dv-lists-box").inner_text()
+    )
+
+
+@pytest.mark.parametrize(("accepted", "side"), [(0, "above it"), (1, "not above it")])
+def test_the_side_of_the_draw_is_what_vllm_decided(inspect, make_document, accepted: int, side: str) -> None:
+    document = make_document(k=3).header()
+    document.lines[-1]["sampling"] = {"temperature": 1.0}
+    told = positions(document, 0, " x", draw=[0.2, 1, 0.2 if accepted == 0 else 0.2000001])
+    page = inspect(document.prefill().block(WORDS, accepted, " x", positions=told).text)
+    show(page, 1, 0)
+    assert f", which is {side}." in page.locator(".stage .dv-draw").inner_text(), (
+        "recorded numbers are rounded"
+    )
+
+
+def test_each_list_says_what_was_given(inspect) -> None:
+    expected = {
+        "dflash": ("in one pass, without the other slots’ tokens", "the drafted tokens before this position"),
+        "eagle3": ("the drafted tokens before this position",) * 2,
+    }
+    for lane, meanings in expected.items():
+        page = inspect(as_document(recorded(lane)), lane)
+        show(page, 2)
+        for who, meaning in zip(("drafter", "target"), meanings, strict=True):
+            page.locator(f".stage .dv-list-{who} .dv-term").click()
+            words = page.locator(".stage .dv-popover").inner_text()
+            assert meaning in words
+            assert ("other slots" in words) == ("other slots" in meaning)
+            page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize(
+    ("method", "words", "pieces"),
+    [
+        ("mtp", "One pass of the drafter for each token", 7),
+        ("suffix", "where it stands was not recorded", 0),
+        ("ngram_gpu", "where it stands was not recorded", 0),
+        ("medusa", "How this method drafts is not drawn here.", 0),
+    ],
+)
+def test_a_method_is_only_drawn_as_it_drafts(
+    inspect, make_document, method: str, words: str, pieces: int
+) -> None:
+    document = make_document(k=3).header().prefill()
+    document.block(WORDS, 1, " x", positions=positions(document, 1, " x"))
+    document.lines[1]["fingerprint"]["method"] = method
+    page = inspect(document.text)
+    said = show(page, 1)
+    draft = page.locator(".stage .dv-draft")
+    assert words in draft.inner_text()
+    assert draft.locator(".dv-slots > *").count() == pieces
+    copies = method in ("suffix", "ngram_gpu")
+    assert ("the copied text said" in said) == copies
+
+
+@pytest.mark.parametrize(
+    ("prompt", "least", "nothing"),
+    [
+        (["a", "b"], 1, False),
+        (["a", "b"], 2, True),
+        (["a", "b", "b", "a"], 2, True),
+        (["b", "a", "b"], 2, False),
+        ([], 1, False),
+    ],
+)
+def test_that_nothing_was_found_is_looked_up(
+    inspect, make_document, prompt, least: int, nothing: bool
+) -> None:
+    document = make_document(lane="ngram", k=3).header()
+    header = document.lines[-1]
+    header["prompt_token_ids"] = ids_of(document, prompt)
+    header["fingerprint"]["prompt_lookup_min"] = header["fingerprint"]["prompt_lookup_max"] = least
+    page = inspect(document.prefill("a").plain(" y").text, "ngram")
+    show(page, 1)
+    words = page.locator(".stage .dv-draft").inner_text()
+    assert ("Nothing to copy: the last tokens" in words) == nothing
+    assert ("No draft in this step" in words) != nothing
+
+
+def test_space_and_enter_choose_a_row(inspect) -> None:
+    page = inspect(as_document(recorded("dflash")))
+    show(page, 4)
+    page.locator(".stage .dv-position-row").nth(2).focus()
+    page.evaluate("() => { document.onkeydown = ({ key }) => asked.push(['heard', key]); }")
+    page.keyboard.press(" ")
+    page.keyboard.press("Enter")
+    assert [call[0] for call in asked(page)] == ["select", "select"], "the stage hears nothing of it"
+
+
+def test_hidden_it_keeps_no_run(inspect) -> None:
+    page = inspect(as_document(recorded("dflash")))
+    show(page, 4)
+    page.evaluate("inspector.hide()")
+    kept = "(({lane, titled, drawn, rows, table}) => [lane, titled, drawn, rows, table.rows])(inspector)"
+    assert page.evaluate(kept) == [None, None, None, [], []]
+    assert show(page, 4)
+    assert page.locator(".stage .dv-position-row").count() == 6, "opened again it is whole"
 
 
 def test_why_nothing_was_rejected(inspect, make_document) -> None:
@@ -445,7 +552,7 @@ def test_on_a_phone_it_is_a_sheet(inspect) -> None:
     page = inspect(as_document(recorded("dflash")), phone=True)
     show(page, 1)
     sheet, window = page.locator(".stage .dv-inspector").bounding_box(), page.viewport_size
-    assert sheet["height"] <= 0.7 * window["height"] + 1
+    assert sheet["height"] == pytest.approx(0.6 * window["height"], abs=1)
     assert sheet["y"] + sheet["height"] == pytest.approx(window["height"], abs=1)
     assert sheet["width"] == pytest.approx(window["width"], abs=1)
     small = page.evaluate(
@@ -456,6 +563,20 @@ def test_on_a_phone_it_is_a_sheet(inspect) -> None:
     assert small == []
     inner = page.evaluate("(({scrollWidth, clientWidth}) => [scrollWidth, clientWidth])(inspector.node)")
     assert inner[0] <= inner[1], "nothing hangs over its side"
+    show(page, 0)
+    assert page.locator(".stage .dv-inspector").bounding_box() == sheet, "it stays whatever it holds"
+    show(page, 1)
+    page.evaluate("inspector.node.scrollTop = 0")
+    page.locator(".stage .dv-position-row").first.tap()
+    lists = page.locator(".stage .dv-lists-box").bounding_box()
+    assert sheet["y"] < lists["y"] < sheet["y"] + sheet["height"] / 2, "what was asked for comes into sight"
+    ends = page.evaluate(
+        "scrollTo(0, 1e6), [document.querySelector('.stage'), inspector.node].map((node) => {"
+        " const { top, bottom } = node.getBoundingClientRect();"
+        " const padding = parseFloat(getComputedStyle(node).paddingBottom);"
+        " return node === inspector.node ? top : bottom - padding; })"
+    )
+    assert ends[0] <= ends[1], "the page's end can be scrolled out from under it"
     page.evaluate("inspector.node.scrollTop = 300")
     bar = page.locator(".stage .dv-inspector-bar").bounding_box()
     assert bar["y"] == pytest.approx(sheet["y"] + 2, abs=1), "the buttons stay in reach"
