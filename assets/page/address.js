@@ -15,26 +15,26 @@
     return run && { run, lane: asked.get("lane"), step: whole(asked.get("step")), position: whole(asked.get("position")) };
   }
 
-  // As the page was opened: later the views write their own.
-  const OPENED = read();
+  // As the page was opened, for all its views: until one of them uses it, or the reader goes elsewhere.
+  let opened = read();
 
   class Address {
     constructor(root) {
       this.root = root;
-      this.opened = OPENED; // until it is used, or the reader goes elsewhere
       this.last = -Infinity;
+      this.wrote = null; // the run that is in the address by this view
     }
 
     // What the page was opened with, once, if it is about this run.
     take(run) {
-      if (!this.opened || this.opened.run !== run) return null;
-      const { opened } = this;
-      this.opened = null;
-      return opened;
+      if (!opened || opened.run !== run) return null;
+      const taken = opened;
+      opened = null;
+      return taken;
     }
 
     forget() {
-      this.opened = null;
+      opened = null;
     }
 
     // The address of a place; others' parameters stay.
@@ -50,7 +50,7 @@
     // Shows a place in the address, soon.
     write(place) {
       this.place = place;
-      if (this.timer || this.opened) return;
+      if (this.timer || opened) return;
       this.timer = setTimeout(() => this.flush(), Math.max(0, this.last + EVERY_MS - performance.now()));
     }
 
@@ -58,9 +58,19 @@
     flush() {
       this.timer = null;
       this.last = performance.now();
+      if (this.root.offsetParent === null) return;
       const href = this.of(this.place);
-      if (this.root.offsetParent === null || href === window.location.href) return;
-      window.history.replaceState(window.history.state, "", href);
+      this.wrote = this.place.run || null;
+      if (href !== window.location.href) window.history.replaceState(window.history.state, "", href);
+    }
+
+    // The run is gone: its address goes too, unless another view has written its own.
+    leave() {
+      this.destroy();
+      this.timer = null;
+      const { run } = read() || {};
+      if (run && run === this.wrote) this.write({});
+      this.wrote = null;
     }
 
     destroy() {
