@@ -37,6 +37,7 @@
   const NARROW_CARD = 400;
   const ROOMY_TABLE = 560; // signs beside the lanes' titles, not above them
   const ANNOUNCE_EVERY_MS = 2000;
+  const SAY_AFTER_MS = 100; // for a screen reader to notice that the words before are gone
   const EMPTY = "Ask something: every drafted block will appear here.";
   const WAITING = "Asked. The first block appears as soon as the engine has read the prompt.";
   const UNREADABLE = { message: "A line of this run could not be read.", action: "What could be read is shown." };
@@ -44,7 +45,7 @@
   // Widgets in which a key has a meaning of its own.
   const TYPING = "input:not([type=range]), textarea, select, [contenteditable]";
   const PRESSED = "button, a, summary, [role=button]"; // by the space bar
-  const SCROLLED = ".dv-answer, [type=range]"; // by Home and End
+  const SCROLLED = ".dv-answer"; // by Home, End and the space bar
 
   class View {
     constructor(root) {
@@ -93,11 +94,13 @@
     stageKey(event) {
       const { target, key } = event;
       if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || target.closest(TYPING)) return;
-      if (key === " " && target.closest(PRESSED)) return;
-      if (["Home", "End"].includes(key) && target.closest(SCROLLED)) return;
+      if (key === " " && (!this.replayable || target.closest(PRESSED))) return;
+      if (["Home", "End", " "].includes(key) && target.closest(SCROLLED)) return;
       if (["ArrowLeft", "ArrowRight"].includes(key) && target.closest("[type=range]")) return;
       const action = this.stageKeys()[key];
-      if (!action || !this.activeLane) return;
+      if (!action) return;
+      if (this.inspected && this.inspector.node.contains(target)) this.active = this.inspected.lane.name;
+      if (!this.activeLane || !this.activeLane.steps.length) return;
       event.preventDefault();
       action();
     }
@@ -106,7 +109,7 @@
       return {
         ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), Home: () => this.goTo(0), End: () => this.goToEnd(),
         r: () => this.jump("rejection", 1), R: () => this.jump("rejection", -1),
-        f: () => this.jump("full", 1), F: () => this.jump("full", -1), " ": () => this.replayable && this.togglePlay(),
+        f: () => this.jump("full", 1), F: () => this.jump("full", -1), " ": () => this.togglePlay(),
       };
     }
 
@@ -130,6 +133,7 @@
         again: () => this.schedule(),
         touch: (name) => this.touch(name),
         inspect: (lane, at, position) => this.inspect(lane, at, position),
+        selected: () => this.readerMoves(),
       };
     }
 
@@ -192,11 +196,12 @@
     }
 
     reset() {
+      const focused = this.root.contains(document.activeElement);
       this.lanes = new Map();
       this.player = new DFlashViz.Player(this.lanes);
       this.active = null; // name of the lane that was touched last
       this.inspected = null; // { lane, at, position }
-      this.inspector.hide();
+      this.notice = null; // { lane, at, whole, short }: of a jump that led nowhere
       this.run = null;
       this.definitions = null;
       this.keys = []; // of figures without a definition
@@ -204,12 +209,16 @@
       this.asked = false; // whether the reader asked for motion
       this.laneName = undefined;
       this.latest = null; // the lane that stepped last
+      this.announced = null;
       this.failed = false;
       this.lastTick = null;
       this.problems = [];
       this.popover.hide();
+      this.address.leave();
       this.head.clear();
       this.deck.clear();
+      this.inspector.hide(); // after the cards: it gives the focus to what is left
+      if (focused && !this.root.contains(document.activeElement)) this.root.focus({ preventScroll: true });
       this.charts.clear();
       this.layoutDirty = true;
       this.schedule();
@@ -230,6 +239,7 @@
     startRun(run) {
       this.run = run;
       this.runDirty = true;
+      if (run.origin === "live") this.address.forget(); // who asks has come for another run
       this.player.speed = run.speed || 1;
       this.replayable = Boolean(run.play) || run.origin === "recorded";
       if (run.play) this.player.rewind();
@@ -283,7 +293,8 @@
       this.empty.hidden = lanes.length > 0 || this.failed;
       setText(this.empty, this.run ? WAITING : EMPTY);
       this.race.draw(lanes, this.player, this.run);
-      this.scrubber.draw(this.player, this.activeLane, this.replayable, Boolean(this.runId));
+      const notice = this.noticeOf(this.activeLane);
+      this.scrubber.draw(this.player, this.activeLane, this.replayable, Boolean(this.runId), notice && notice.whole);
       this.table.draw(lanes);
       this.deck.mark(this.replayable && this.activeLane ? this.activeLane.name : null);
       this.deck.draw(now);
@@ -309,10 +320,9 @@
       if (!this.inspected) return this.deck.markCell(null);
       const { lane } = this.inspected;
       const at = this.deck.cards.get(lane.name).at;
-      if (at < 0) return this.closeInspector();
       if (at !== this.inspected.at) this.inspected = { lane, at, position: null };
-      this.inspector.show(lane, at, this.inspected.position);
-      this.inspector.draw();
+      const notice = this.noticeOf(lane);
+      this.inspector.show(lane, at, this.inspected.position, notice && notice.short);
       return this.deck.markCell(this.inspected);
     }
 
@@ -418,7 +428,25 @@
       while (at >= 0 && at < steps.length && !isKind(steps[at], kind)) at += direction;
       if (steps[at]) return this.goTo(at);
       const words = kind === "full" ? "full block" : "rejection";
-      return setText(this.live, "There is no " + words + (direction > 0 ? " after" : " before") + " this step.");
+      const whole = "There is no " + words + (direction > 0 ? " after" : " before") + " this step.";
+      const short = "No " + (direction > 0 ? "later " : "earlier ") + words;
+      this.notice = { lane: this.activeLane, at: this.at, whole, short };
+      this.say(whole);
+      return this.schedule();
+    }
+
+    // What is said of the step that a lane is at; it goes with the step.
+    noticeOf(lane) {
+      const { notice } = this;
+      return notice && notice.lane === lane && notice.at === this.deck.cards.get(lane.name).at ? notice : null;
+    }
+
+    // The same words are only read again when they come anew.
+    say(words) {
+      clearTimeout(this.announceTimer);
+      clearTimeout(this.sayTimer);
+      setText(this.live, "");
+      this.sayTimer = setTimeout(() => setText(this.live, words), SAY_AFTER_MS);
     }
 
     // Opens the inspector: the step stays selected and a replay halts.
@@ -426,6 +454,7 @@
       this.readerMoves();
       this.active = lane.name;
       this.player.playing = false;
+      if (!this.inspected) this.say(lane.style.title + ", step inspector: " + DFlashViz.breakSentence(lane, at));
       this.inspected = { lane, at, position };
       const card = this.deck.cards.get(lane.name);
       if (card.at !== at || !this.replayable) card.history.select(at);
@@ -443,7 +472,7 @@
       const lane = this.activeLane;
       const looked = this.inspected;
       if (!lane || this.at < 0) return { run: this.runId };
-      const position = looked && looked.lane === lane ? looked.position : null;
+      const position = looked && looked.lane === lane && looked.at === this.at ? DFlashViz.positionOf(looked) : null;
       return { run: this.runId, lane: lane.name, step: this.at, position };
     }
 
@@ -489,6 +518,7 @@
       this.root.removeEventListener("keydown", this.onStageKey);
       this.address.destroy();
       clearTimeout(this.announceTimer);
+      clearTimeout(this.sayTimer);
       this.observer.disconnect();
       this.sizes.disconnect();
       this.deck.clear();

@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const DFlashViz = window.DFlashViz;
-  const { add, el, setText, milliseconds } = DFlashViz;
+  const { add, el, setAttribute, setText, milliseconds } = DFlashViz;
   const OWN_TOKEN_SLOTS = 2; // anchor and the target's token
   const FEWEST_COLUMNS = 6; // so that a lane without a drafter shows a token no wider than the others do
 
@@ -90,7 +90,11 @@
 
     // Which cell the inspector looks into; undefined for none.
     mark(position) {
-      for (const cell of this.cells) cell.classList.toggle("dv-looked-into", cell.dataset.position === String(position));
+      for (const cell of this.cells) {
+        const looked = cell.dataset.position === String(position);
+        cell.classList.toggle("dv-looked-into", looked);
+        setAttribute(cell, "aria-expanded", looked);
+      }
     }
 
     // Before the first step, the words say what is waited for.

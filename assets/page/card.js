@@ -98,6 +98,7 @@
 
     select(at) {
       this.selected = at;
+      if (at !== null) this.actions.selected();
       this.answer.highlight(at);
       this.drawBlock();
       this.actions.again();

@@ -7,7 +7,7 @@
 
   class Deck {
     // `actions`: again() asks for another drawing, touch(lane) tells of a click or the focus in its card,
-    // inspect(lane, at, position) of a cell that is to be looked into.
+    // inspect(lane, at, position) of a cell that is to be looked into, selected() of a step chosen in a list.
     constructor(parent, actions) {
       this.actions = actions;
       this.node = add(parent, "div", "dv-lanes");
@@ -92,9 +92,8 @@
     // `inspected`: { lane, at, position } or null.
     markCell(inspected) {
       for (const card of this.cards.values()) {
-        const own = inspected && inspected.lane === card.lane;
-        const { position } = inspected || {};
-        card.block.mark(own ? (position === null ? card.lane.steps[inspected.at].num_accepted : position) : undefined);
+        const own = inspected && inspected.lane === card.lane && inspected.at >= 0;
+        card.block.mark(own ? DFlashViz.positionOf(inspected) : undefined);
       }
     }
 

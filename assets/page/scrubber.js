@@ -106,20 +106,22 @@
     }
 
     // The controls have their place before there is anything to replay.
-    draw(player, lane, replayable, hasAddress) {
+    // `notice`: words that stand in for the step's, even where there is nothing to scrub.
+    draw(player, lane, replayable, hasAddress, notice) {
       this.node.style.visibility = replayable ? "visible" : "hidden";
       this.link.style.visibility = hasAddress ? "inherit" : "hidden";
       setText(this.play, player.playing ? "Pause" : player.finished ? "Replay" : "Play");
       setText(this.clock, clockWords(player));
       for (const [speed, node] of this.speeds) setAttribute(node, "aria-pressed", speed === player.speed);
       for (const [mode, node] of this.modes) setAttribute(node, "aria-pressed", mode === player.mode);
-      if (lane) this.drawSlider(lane);
+      if (lane) this.drawSlider(lane, notice);
     }
 
-    drawSlider(lane) {
+    drawSlider(lane, notice) {
       const words = stepWords(lane);
       if (this.row.dataset.lane !== lane.name) dress(this.row, lane.style);
-      setText(this.words, words);
+      setText(this.words, notice ? lane.style.title + ": " + notice : words);
+      this.words.style.visibility = notice ? "visible" : "inherit";
       setAttribute(this.slider, "max", lane.steps.length);
       setAttribute(this.slider, "aria-valuetext", words);
       if (this.slider.value !== String(lane.shown)) this.slider.value = String(lane.shown);

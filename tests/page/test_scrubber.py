@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 WORDS = [" a", " b", " c", " d", " e", " f", " g"]
@@ -86,7 +87,8 @@ def test_keys_lead_through_the_run(open_page, feed, make_document):
     assert press(page, "f") == "DFlash: step 2 of 6"
     assert press(page, "f") == "DFlash: step 5 of 6"
     assert press(page, "f") == "DFlash: step 5 of 6"
-    assert page.locator("[aria-live]").inner_text() == "There is no full block after this step."
+    expect(page.locator("[aria-live]")).to_have_text("There is no full block after this step.")
+    assert page.locator(".dv-scrub-words").inner_text() == "DFlash: There is no full block after this step."
     assert press(page, "F") == "DFlash: step 2 of 6"
     assert press(page, "End") == "DFlash: step 6 of 6"
     assert press(page, "Home", "ArrowLeft") == "DFlash: step 0 of 6"
@@ -114,6 +116,33 @@ def test_keys_are_left_to_those_who_use_them(open_page, feed, make_document):
     page.locator(".dv-latest").focus()
     page.keyboard.press(" ")
     assert not page.evaluate("view.player.playing"), "a button is pressed by the space bar"
+    page.locator(".dv-answer").focus()
+    assert not page.evaluate(PREVENTED, " "), "it scrolls the answer"
+    assert page.locator(".dv-play").inner_text() == "Replay"
+
+
+PREVENTED = """(key) => !document.activeElement.dispatchEvent(
+  new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }))"""
+
+
+def test_keys_without_use_are_left_alone(open_page, feed, make_document):
+    page = open_page()
+    document = make_document().announce("dflash").header()
+    feed(page, document)
+    page.locator(".dv-root").focus()
+    for key in ("ArrowLeft", "ArrowRight", "Home", "End", " "):
+        assert not page.evaluate(PREVENTED, key), "there are no steps"
+    feed(page, document.prefill())
+    assert not page.evaluate(PREVENTED, " "), "a run on the way cannot be played"
+    assert page.evaluate(PREVENTED, "Home")
+
+
+def test_home_and_end_mean_the_same_on_the_slider(open_page, feed, make_document):
+    page = open_page()
+    feed(page, run(make_document))
+    slider(page).focus()
+    assert press(page, "Home") == "DFlash: step 0 of 6"
+    assert press(page, "End") == "DFlash: step 6 of 6"
 
 
 def test_buttons_do_the_same(open_page, feed, make_document):
@@ -157,6 +186,7 @@ def test_the_lane_touched_last_is_scrubbed(open_page, feed, make_race):
     feed(page, make_race())
     assert page.locator(".dv-card[data-active]").get_attribute("data-lane") == "dflash"
     page.locator(".dv-card[data-lane=ngram] .dv-caption").click()
+    drawn(page)
     assert page.locator(".dv-card[data-active]").get_attribute("data-lane") == "ngram"
     assert page.locator(".dv-card[aria-current=true]").count() == 1
     assert press(page, "Home") == "n-gram: step 0 of 12"
@@ -204,6 +234,8 @@ def test_the_address_follows_the_reader(open_page, feed, make_document):
     page.wait_for_url("**/?theme=dark&run=r1&lane=dflash&step=2&position=3#top")
     page.keyboard.press("Escape")
     page.wait_for_url("**/?theme=dark&run=r1&lane=dflash&step=2#top")
+    page.locator(".dv-row").first.click()
+    page.wait_for_url("**/?theme=dark&run=r1&lane=dflash&step=0#top")
 
 
 def test_the_address_is_written_three_times_a_second_at_most(open_page, feed, make_document):
@@ -226,7 +258,7 @@ def test_the_address_is_written_three_times_a_second_at_most(open_page, feed, ma
 
 def test_an_address_leads_to_its_step(open_page, feed, make_document):
     page = open_at(open_page, "?run=r1&lane=dflash&step=3&position=5")
-    other = run(make_document, "other", prompt="Another.")
+    other = run(make_document, "other", prompt="Another.", origin="recorded")
     feed(page, other)
     assert where(page) == "DFlash: step 6 of 6"
     assert "run=r1" in page.url, "the run may still come"
@@ -236,8 +268,56 @@ def test_an_address_leads_to_its_step(open_page, feed, make_document):
     assert page.locator(".dv-inspector").is_visible()
     assert page.locator(".dv-looked-into").get_attribute("data-position") == "5"
     feed(page, other)
-    feed(page, run(make_document))
+    feed(page, run(make_document, origin="recorded"))
     assert where(page) == "DFlash: step 6 of 6", "it leads there once"
+
+
+def test_a_link_to_the_break_opens_the_inspector_there(open_page, feed, make_document):
+    page = open_at(open_page)
+    feed(page, run(make_document, origin="recorded"))
+    page.locator(".dv-cell").nth(3).click()
+    page.locator(".dv-move-previous-step").click()
+    page.wait_for_url("**/?run=r1&lane=dflash&step=5&position=7")
+    page.goto(page.url)
+    page.evaluate("window.view = DFlashViz.mount(document.querySelector('.dv-root'))")
+    feed(page, run(make_document, origin="recorded"))
+    assert page.locator(".dv-inspector-step").inner_text() == "Step 5 of 6"
+
+
+def test_of_two_views_one_takes_the_address(open_page, feed, make_document):
+    page = open_at(open_page, "?run=r1&lane=dflash&step=3")
+    two = "<div class=dv-root id=two></div>"
+    page.evaluate("(two) => document.querySelector('main').insertAdjacentHTML('beforeend', two)", two)
+    page.evaluate("window.other = DFlashViz.mount(document.querySelector('#two'))")
+    recorded = run(make_document, origin="recorded")
+    feed(page, recorded)
+    page.evaluate("(text) => other.feed(text)", recorded.text)
+    drawn(page)
+    shown = "[view, other].map((one) => one.lanes.get('dflash').shown)"
+    assert page.evaluate(shown) == [4, 7], "the first that has the run"
+
+
+def test_a_live_run_makes_the_link_old(open_page, feed, make_document):
+    page = open_at(open_page, "?run=r1&lane=dflash&step=3")
+    feed(page, run(make_document, "live"))
+    page.wait_for_url("**/?run=live")
+    feed(page, run(make_document, origin="recorded"))
+    assert where(page) == "DFlash: step 6 of 6"
+
+
+def test_with_its_run_the_address_goes(open_page, feed, make_document):
+    page = open_at(open_page, "?theme=dark")
+    feed(page, run(make_document))
+    slider(page).fill("3")
+    page.wait_for_url("**/?theme=dark&run=r1&lane=dflash&step=2")
+    feed(page, "")
+    page.wait_for_url("**/?theme=dark")
+    feed(page, run(make_document))
+    page.wait_for_url("**/?theme=dark&run=r1")
+    page.evaluate("history.replaceState(null, '', '?run=theirs')")
+    feed(page, "")
+    page.wait_for_timeout(500)
+    assert page.url == ADDRESS + "?run=theirs", "another's address is none of its own"
 
 
 @pytest.mark.parametrize("query", ["lane=nope&step=3", "lane=dflash&step=-1", "step=x"])
