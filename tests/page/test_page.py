@@ -417,6 +417,12 @@ def test_contrast_of_every_text(open_page, feed, make_sample, dark):
         page.keyboard.press("ArrowUp")
         low = [(name, round(ratio, 2)) for name, ratio in page.evaluate(CONTRAST) if ratio < 4.5]
         assert not low
+    page.keyboard.press("Escape")
+    for at in range(11):
+        page.evaluate("(at) => { view.seek(at); view.inspect(view.lanes.get('dflash'), at, null); }", at)
+        page.wait_for_function("(at) => view.inspector.at === at && view.inspector.drawn", arg=at)
+        low = [(name, round(ratio, 2)) for name, ratio in page.evaluate(CONTRAST) if ratio < 4.5]
+        assert not low, "of the inspector"
 
 
 def test_live_region_speaks_in_words(open_page, feed, make_document):
