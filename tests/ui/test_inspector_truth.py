@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import pytest
 import torch
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from dflash_viz.bench.record import read_gallery
 from dflash_viz.lanes import load_preset
-from dflash_viz.trace import Trace
+from dflash_viz.trace import Step, Trace
 from dflash_viz.weights import resolve_model
 from tests.ui.conftest import ROOT, App
 
 pytestmark = pytest.mark.browser
 TOLERANCE = 0.02
-CASES = [("dflash", 2), ("eagle3", 1), ("ngram", 1)]
 
 
 @pytest.fixture(scope="module")
@@ -48,53 +49,121 @@ def agree(said: dict[int, float], logits: torch.Tensor) -> None:
         assert said[token] == pytest.approx(value, abs=TOLERANCE)
 
 
-@pytest.mark.parametrize(("lane", "rejections"), CASES)
-def test_both_models_believe_what_is_shown(viewer: App, page: Page, lane: str, rejections: int) -> None:
+@pytest.fixture(scope="module")
+def target() -> torch.nn.Module:
+    """The target in transformers."""
     from transformers import AutoModelForCausalLM
 
-    trace = next(t for t in read_gallery()[0].traces if t.header.lane == lane)
-    assert trace.header.fingerprint.target.dtype in ("float32", "bfloat16")
-    target = AutoModelForCausalLM.from_pretrained(resolve_model("embedded"), dtype=torch.float32)
-    rejected = [s for s in trace.steps if s.drafted and s.num_accepted < s.num_drafted]
-    for step in rejected[len(rejected) // 2 :][:rejections]:
-        context = trace.header.prompt_token_ids + trace.output_token_ids[: step.offset]
-        with torch.no_grad():
-            logits = target(torch.tensor([context + step.drafted])).logits[0, len(context) - 1 :]
-        page.goto(f"{viewer.url}?run=gallery/chat&lane={lane}&step={step.index}&position={step.num_accepted}")
-        inspector = page.locator("#recorded-stage .dv-inspector")
-        expect(inspector.locator(".dv-inspector-step")).to_contain_text(f"Step {step.index} of", timeout=20_000)
-        check_sentence(inspector.locator(".dv-sentence").inner_text(), step.num_accepted, logits, step.drafted)
+    model: torch.nn.Module = AutoModelForCausalLM.from_pretrained(
+        resolve_model("embedded"), dtype=torch.float32
+    )
+    return model
+
+
+def trace_of(name: str, lane: str) -> Trace:
+    """A lane of a run of the gallery."""
+    run = next(run for run in read_gallery() if run.address == f"gallery/{name}")
+    return next(trace for trace in run.traces if trace.header.lane == lane)
+
+
+def context_of(trace: Trace, step: Step) -> list[int]:
+    """The tokens before a step's block."""
+    return trace.header.prompt_token_ids + trace.output_token_ids[: step.offset]
+
+
+def target_logits(target: torch.nn.Module, context: list[int], drafted: list[int]) -> torch.Tensor:
+    """The target's scores [K + 1, vocabulary] at the positions of a block."""
+    with torch.no_grad():
+        logits: torch.Tensor = target(torch.tensor([context + drafted])).logits[0, len(context) - 1 :]
+    return logits
+
+
+def open_inspector(page: Page, viewer: App, name: str, lane: str, step: Step) -> Locator:
+    """The inspector at the place where a block ended."""
+    where = f"lane={lane}&step={step.index}&position={step.num_accepted}"
+    page.goto(f"{viewer.url}?run=gallery/{name}&{where}")
+    inspector = page.locator("#recorded-stage .dv-inspector")
+    expect(inspector.locator(".dv-inspector-step")).to_contain_text(f"Step {step.index} of", timeout=20_000)
+    return inspector
+
+
+def rejected(trace: Trace) -> list[Step]:
+    """The later steps that ended with a rejection."""
+    steps = [step for step in trace.steps if step.drafted and step.num_accepted < step.num_drafted]
+    return steps[len(steps) // 2 :]
+
+
+@pytest.mark.parametrize("lane", ["dflash", "eagle3", "ngram"])
+def test_both_models_believe_what_is_shown(
+    viewer: App, page: Page, target: torch.nn.Module, lane: str
+) -> None:
+    trace = trace_of("chat", lane)
+    for step in rejected(trace)[:1]:
+        context = context_of(trace, step)
+        logits = target_logits(target, context, step.drafted)
+        drafted = drafter_logits(lane, context, step.drafted) if lane != "ngram" else None
+        inspector = open_inspector(page, viewer, "chat", lane, step)
+        check_miss(inspector.locator(".dv-sentence").inner_text(), logits, step)
         for position in range(step.num_drafted + 1):
             inspector.locator(f'.dv-position-row[data-position="{position}"]').click()
             agree(shown(page, "target"), logits[position])
-            if lane == "dflash" and position < step.num_drafted:
-                agree(shown(page, "drafter"), drafter_logits(trace, context)[position])
+            if drafted is not None and position < step.num_drafted:
+                agree(shown(page, "drafter"), drafted[position])
 
 
-def check_sentence(said: str, at: int, logits: torch.Tensor, drafted: list[int]) -> None:
+def test_the_draw_is_held_against_the_targets_probability(
+    viewer: App, page: Page, target: torch.nn.Module
+) -> None:
+    """At temperature 1 and without top-p the p of the rule is the target's own."""
+    trace = trace_of("hot", "dflash")
+    for step in rejected(trace)[:1]:
+        at, inspector = step.num_accepted, open_inspector(page, viewer, "hot", "dflash", step)
+        logits = target_logits(target, context_of(trace, step), step.drafted)
+        p = float(torch.softmax(logits[at].float(), -1)[step.drafted[at]])
+        said = inspector.locator(".dv-sentence").inner_text()
+        numbers = re.search(r"min\(1, ([\d.<]+) / 1\) = ([\d.<]+), the draw was ([\d.]+)", said)
+        assert numbers is not None, said
+        for number in numbers.groups()[:2]:
+            assert float(number.lstrip("<")) == pytest.approx(p, abs=TOLERANCE), said
+        draw = step.positions[at].draw
+        assert draw is not None
+        assert draw.u > draw.p
+        assert float(numbers[3].rstrip(".")) == pytest.approx(draw.u, abs=0.001)
+
+
+def check_miss(said: str, logits: torch.Tensor, step: Step) -> None:
     """Near or clear miss, with the target's probabilities of the drafted token and of its own."""
-    p = torch.softmax(logits[at].float(), -1)
-    theirs, own = float(p[drafted[at]]), float(p.max())
+    p = torch.softmax(logits[step.num_accepted].float(), -1)
+    theirs, own = float(p[step.drafted[step.num_accepted]]), float(p.max())
     assert said.startswith("Near miss" if theirs >= own / 2 else "Clear miss")
-    numbers = [float(number) for number in re.findall(r"\d\.\d+", said)]
-    for value in (theirs, own):
-        assert any(number == pytest.approx(value, abs=TOLERANCE) for number in numbers), (said, value)
+    numbers = re.search(r"the target gives it (<?[\d.]+) and prefers .* with ([\d.]+)", said)
+    assert numbers is not None, said
+    assert float(numbers[1].lstrip("<")) == pytest.approx(theirs, abs=TOLERANCE)
+    assert float(numbers[2].rstrip(".")) == pytest.approx(own, abs=TOLERANCE)
 
 
-def drafter_logits(trace: Trace, context: list[int]) -> torch.Tensor:
-    """The DFlash drafter's scores [K, vocabulary] behind the anchor that ends the context."""
-    from training.blocks import GROUP
+@cache
+def load_pair(lane: str) -> tuple[Any, Any]:
+    """The target and a lane's drafter, in this project's own torch code."""
     from training.export import load_drafter
     from training.target import Target
 
-    spec = load_preset("embedded-cpu").lanes[0]
-    target = Target.load(resolve_model("embedded"), "cpu", torch.float32)
-    drafter = load_drafter(ROOT / (spec.drafter or ""), target)
-    tokens, size = torch.tensor([context]), spec.num_speculative_tokens + 1
+    spec = next(spec for spec in load_preset("embedded-cpu").lanes if spec.name == lane)
+    plain = Target.load(resolve_model("embedded"), "cpu", torch.float32)
+    return plain, load_drafter(ROOT / (spec.drafter or ""), plain)
+
+
+def drafter_logits(lane: str, context: list[int], drafted: list[int]) -> torch.Tensor:
+    """A drafter's scores [K, vocabulary] behind the anchor that ends the context; a chain's passes read
+    the tokens that the passes before them drafted."""
+    from training.blocks import GROUP
+
+    plain, drafter = load_pair(lane)
+    tokens, size = torch.tensor([context + drafted]), len(drafted) + 1
     with torch.no_grad():
-        features, _ = target.forward(tokens, drafter.config.target_layer_ids)
+        features, _ = plain.forward(tokens, drafter.config.target_layer_ids)
         starts = torch.full((1, GROUP), len(context) - 1)  # blocks are computed in groups
         hidden = drafter.draft(features, tokens, starts, torch.full_like(starts, size), size)[0, 0]
-        scores = torch.full((size - 1, target.config.vocab), -torch.inf)
+        scores = torch.full((size - 1, plain.config.vocab), -torch.inf)
         scores[:, drafter.draft_ids] = drafter.logits(hidden)
     return scores

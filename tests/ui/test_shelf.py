@@ -147,7 +147,9 @@ def test_save_and_open_again_gives_the_same_pixels(viewer: App, page: Page, tmp_
     upload(page, *files)
     expect(stage(page).locator(".dv-note").first).to_contain_text("From 1-dflash", timeout=20_000)
     for drawn, expected in zip(picture(page), before, strict=True):
-        difference = ImageChops.difference(*(Image.open(BytesIO(one)).convert("L") for one in (drawn, expected)))
+        difference = ImageChops.difference(
+            *(Image.open(BytesIO(one)).convert("L") for one in (drawn, expected))
+        )
         # A rounded corner at a fraction of a pixel is smoothed differently after scrolling.
         assert sum(difference.histogram()[1:]) <= 4
 
