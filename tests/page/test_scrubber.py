@@ -234,8 +234,13 @@ def test_the_address_follows_the_reader(open_page, feed, make_document):
     page.wait_for_url("**/?theme=dark&run=r1&lane=dflash&step=2&position=3#top")
     page.keyboard.press("Escape")
     page.wait_for_url("**/?theme=dark&run=r1&lane=dflash&step=2#top")
+
+
+def test_a_step_chosen_in_the_list_is_the_readers_place(open_page, feed, make_document):
+    page = open_at(open_page)
+    feed(page, run(make_document))
     page.locator(".dv-row").first.click()
-    page.wait_for_url("**/?theme=dark&run=r1&lane=dflash&step=0#top")
+    page.wait_for_url("**/?run=r1&lane=dflash&step=0", timeout=5000)
 
 
 def test_the_address_is_written_three_times_a_second_at_most(open_page, feed, make_document):
