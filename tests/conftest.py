@@ -46,10 +46,16 @@ def _place(item: pytest.Item) -> int:
     """Tests that watch engines start, that need none, that need the first one, that need them all."""
     if item.get_closest_marker("early") is not None:
         return 0
-    needed = getattr(item, "fixturenames", ())
+    needed = _fixtures(item)
     if "fleet" in needed or "app" in needed:
         return 3
     return 2 if "lane" in needed else 1
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    """The fixtures of a test; arguments of the same name that it gives itself are none."""
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    return set(getattr(item, "fixturenames", ())) - set(given)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -64,7 +70,7 @@ def pytest_sessionfinish() -> None:
 
 
 def _needs_fleet(item: pytest.Item) -> bool:
-    return not {"fleet", "lane"}.isdisjoint(getattr(item, "fixturenames", ()))
+    return not {"fleet", "lane"}.isdisjoint(_fixtures(item))
 
 
 @pytest.fixture(scope="session")
