@@ -24,9 +24,10 @@ def run_document(run: Run) -> str:
 
 
 def notice_lines(traces: Sequence[Trace]) -> str:
-    """What reading the traces' files has found, each in its lane."""
+    """What reading the traces' files has found. It is about the whole run: seen at once, not when the
+    lane has come to its end."""
     return "".join(
-        problem_line(notice, lane=trace.header.lane) for trace in traces for notice in trace.notices
+        problem_line(f"{trace.header.lane}: {notice}") for trace in traces for notice in trace.notices
     )
 
 

@@ -106,6 +106,7 @@ def test_both_models_believe_what_is_shown(
         check_miss(inspector.locator(".dv-sentence").inner_text(), logits, step)
         for position in range(step.num_drafted + 1):
             inspector.locator(f'.dv-position-row[data-position="{position}"]').click()
+            expect(inspector.locator(".dv-lists-title")).to_contain_text(f"Position {position + 1}:")
             agree(shown(page, "target"), logits[position])
             if drafted is not None and position < step.num_drafted:
                 agree(shown(page, "drafter"), drafted[position])

@@ -180,7 +180,7 @@ def test_bad_files_are_explained_and_nothing_is_lost(viewer: App, page: Page, tm
         page.locator("#upload button[aria-label*=lear], #upload button[aria-label*=emove]").first.click()
     (tmp_path / "cut.jsonl").write_bytes(b"".join(lines[:9]) + lines[9][:40])
     upload(page, tmp_path / "cut.jsonl")
-    expect(card(page).locator(".dv-problem").first).to_contain_text("8 steps", timeout=20_000)
+    expect(stage(page).locator(".dv-problem").first).to_contain_text("8 steps", timeout=20_000)
 
 
 def test_hostile_text_stays_text(viewer: App, page: Page, trace: Trace, tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_ones_own_runs_are_listed_opened_and_deleted(
     expect(label).to_have_count(1, timeout=20_000)
     expect(label).to_contain_text("cut short")
     label.click()
-    expect(card(page).locator(".dv-problem").first).to_contain_text("end is missing", timeout=20_000)
+    expect(stage(page).locator(".dv-problem").first).to_contain_text("end is missing", timeout=20_000)
     page.click("#delete")
     page.click("#keep")
     assert run.path.is_dir()
