@@ -101,8 +101,9 @@
 
     addSteps(line) {
       this.learn(line.tokens);
-      extend(this.steps, DFlashViz.stepsOf(line, this.output.length));
-      extend(this.output, line.emitted);
+      const steps = DFlashViz.stepsOf(line, this.output.length);
+      extend(this.steps, steps);
+      for (const step of steps) extend(this.output, step.emitted);
     }
 
     // On the clock that lanes have in common: seconds since the lane's prompt, or tokens of its answer, at

@@ -28,20 +28,23 @@
     const positions = line.positions || {};
     const source = line.source || {};
     const steps = new Array(line.count);
-    let drafted = 0;
-    let emitted = 0;
+    const gapless = line.start.length < line.count; // every step begins where the one before ends
+    let read = 0;
+    let offset = from;
     for (let at = 0; at < line.count; at += 1) {
-      const draftedEnd = drafted + line.num_drafted[at];
-      const emittedEnd = emitted + line.num_emitted[at];
+      const drafted = line.drafted.slice(read, read + line.num_drafted[at]);
+      const last = LAST[line.last[at]] || null;
+      const emitted = drafted.slice(0, last ? line.num_accepted[at] : line.cut[at]);
+      if (last) emitted.push(line.own[at]);
       steps[at] = {
-        index: at, start: line.start[at], end: line.end[at], draft_s: line.draft_s[at], verify_s: line.verify_s[at],
-        drafted: real(line.drafted.slice(drafted, draftedEnd)), emitted: line.emitted.slice(emitted, emittedEnd),
-        num_accepted: line.num_accepted[at], last: LAST[line.last[at]] || null,
+        index: at, start: gapless && at ? line.end[at - 1] : line.start[at], end: line.end[at],
+        draft_s: line.draft_s[at], verify_s: line.verify_s[at],
+        drafted: real(drafted), emitted, num_accepted: line.num_accepted[at], last,
         prefill: prefill.has(at), padded: padded.has(at), batch_size: line.batch_size.length ? line.batch_size[at] : 1,
-        positions: positions[at] || [], source: source[at] || null, from: from + emitted,
+        positions: positions[at] || [], source: source[at] || null, from: offset,
       };
-      drafted = draftedEnd;
-      emitted = emittedEnd;
+      read += drafted.length;
+      offset += emitted.length;
     }
     return steps;
   }

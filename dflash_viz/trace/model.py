@@ -95,14 +95,14 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_
     tokens: dict[int, str] = {}
 
 
-class TokenProb(msgspec.Struct, frozen=True, array_like=True):
+class TokenProb(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A token id with its probability."""
 
     id: int
     p: float
 
 
-class Draw(msgspec.Struct, frozen=True, array_like=True):
+class Draw(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What decided about one drafted token above temperature 0: accepted when u <= min(1, p / q).
 
     ``p`` is the target's probability of it after temperature and top-p, ``q`` the probability with
@@ -115,7 +115,7 @@ class Draw(msgspec.Struct, frozen=True, array_like=True):
     u: float
 
 
-class Position(msgspec.Struct, frozen=True, omit_defaults=True):
+class Position(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What drafter and target believed at one drafted position (temperature 1, before top-p).
 
     ``drafter`` and ``target`` are the k most probable tokens, best first; ``p_drafter_drafted`` and
@@ -130,7 +130,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
     draw: Draw | None = None
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True, tag="step", tag_field="type"):
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, tag="step", tag_field="type", gc=False):
     """One engine step of one request: the block that was drafted, and what came of it.
 
     ``emitted`` is the accepted prefix and the target's own token, cut where a stop condition fell

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -152,9 +153,12 @@ def _short(p: float) -> float:
 def steps_line(trace: Trace) -> str:
     """All steps of a recorded trace in one line, a column for each field.
 
-    A line a step would take the page a second for every 100,000 of them.
+    A line a step would take the page a second for every 100,000 of them. What follows from the rest is
+    left out: a step emits its accepted prefix and its ``own`` token, or as many drafted tokens as
+    ``cut`` says; a single ``start`` stands for steps that begin where the one before ends.
     """
     steps = trace.steps
+    starts, ends = _seconds([step.start for step in steps]), _seconds([step.end for step in steps])
     finder = CopyFinder(trace.header) if trace.header.fingerprint.method == "ngram" else None
     sources = {step.index: finder.feed(step) for step in steps} if finder is not None else {}
     tokens: dict[int, str] = {}
@@ -165,14 +169,14 @@ def steps_line(trace: Trace) -> str:
         type="steps",
         lane=trace.header.lane,
         count=len(steps),
-        start=_seconds([step.start for step in steps]),
-        end=_seconds([step.end for step in steps]),
+        start=starts[:1] if starts[1:] == ends[:-1] else starts,
+        end=ends,
         draft_s=_seconds([step.draft_s for step in steps]),
         verify_s=_seconds([step.verify_s for step in steps]),
-        drafted=[token for step in steps for token in step.drafted],
+        drafted=list(chain.from_iterable([step.drafted for step in steps])),
         num_drafted=[len(step.drafted) for step in steps],
-        emitted=[token for step in steps for token in step.emitted],
-        num_emitted=[len(step.emitted) for step in steps],
+        own=[step.emitted[-1] for step in steps],
+        cut={str(step.index): len(step.emitted) for step in steps if step.last is None},
         num_accepted=[step.num_accepted for step in steps],
         last="".join([step.last[0] if step.last else "-" for step in steps]),
         prefill=[step.index for step in steps if step.prefill],

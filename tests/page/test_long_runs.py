@@ -18,8 +18,7 @@ LANE = "view.lanes.get('dflash')"
 def columns() -> dict:
     """Step i accepts i mod 4 of three tokens; step 0 is the prompt's own."""
     accepted = [0, *(index % (K + 1) for index in range(1, STEPS))]
-    own = [index % 50 + 4 for index in range(STEPS)]
-    emitted = [[0], *([*[1, 2, 3][: accepted[i]], own[i]] for i in range(1, STEPS))]
+    own = [0, *(index % 50 + 4 for index in range(1, STEPS))]
     return {
         "type": "steps",
         "lane": "dflash",
@@ -30,8 +29,8 @@ def columns() -> dict:
         "verify_s": [0.007] * STEPS,
         "drafted": [1, 2, 3] * (STEPS - 1),
         "num_drafted": [0, *[K] * (STEPS - 1)],
-        "emitted": list(itertools.chain.from_iterable(emitted)),
-        "num_emitted": [len(ids) for ids in emitted],
+        "own": own,
+        "cut": {},
         "num_accepted": accepted,
         "last": "p" + "".join("b" if count == K else "r" for count in accepted[1:]),
         "prefill": [0],
@@ -44,7 +43,7 @@ def columns() -> dict:
 
 
 def figures(steps: dict) -> list[dict]:
-    counts = list(itertools.accumulate(steps["num_emitted"]))
+    counts = list(itertools.accumulate(count + 1 for count in steps["num_accepted"]))
     ends = range(BIN - 1, STEPS, BIN)
     return [
         {

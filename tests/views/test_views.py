@@ -93,7 +93,9 @@ def test_recorded_document_holds_the_whole_run(trace: Trace) -> None:
         (steps,) = (line for line in lines if line["type"] == "steps" and line["lane"] == lane)
         assert steps["count"] == 4
         assert steps["num_drafted"] == [0, 3, 3, 3]
-        assert steps["emitted"] == trace.output_token_ids
+        assert steps["own"] == [5, 7, 9, 2]
+        assert steps["cut"] == {"3": 2}
+        assert steps["start"] == [0]  # each begins where the one before ends
         assert (steps["last"], steps["prefill"], steps["batch_size"]) == ("prb-", [0], [])
         assert lines[[*lines].index(steps) + 1]["after"] == 1
     assert [line["type"] for line in lines[-2:]] == ["text", "finish"]
