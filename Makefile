@@ -27,7 +27,8 @@ demo: weights  ## start the app
 lint: $(VENV)/.dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-test: lint weights $(CHROMIUM)  ## everything: real engines, real browser
+test: $(CHROMIUM)  ## everything: real engines, real browser
+	@$(MAKE) --no-print-directory -j2 lint weights
 	$(BIN)/python -m pytest -m "not browser"
 	$(BIN)/python -m pytest -m browser
 

@@ -125,7 +125,7 @@ def decode_trace(data: bytes) -> Trace:
     trace = Trace(_header(lines[0]))
     if (minor := _minor_notice(trace.header.schema)) is not None:
         trace.notices.append(minor)
-    with _collector_paused():
+    with collector_paused():
         _decode_rest(trace, lines)
     if trace.end is None:
         trace.notices.append("The recording was cut short: its end is missing.")
@@ -166,7 +166,7 @@ def _stop(trace: Trace, lines: list[bytes], number: int, why: str) -> None:
 
 
 @contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Keep Python from searching a hundred thousand new steps for garbage: two thirds of the time."""
     was = gc.isenabled()
     gc.disable()

@@ -11,6 +11,7 @@ from typing import Any
 import gradio as gr
 
 from dflash_viz.trace import PLAIN, Run, Trace, TraceError
+from dflash_viz.trace.reader import collector_paused
 from dflash_viz.ui.library import Library, Place, label_of, place_of_path
 from dflash_viz.ui.playback import run_document
 from dflash_viz.ui.runs import RunSummary, delete_run, recent
@@ -214,7 +215,9 @@ class Shelf:
     def _show(self, visit: Visit, place: Place) -> dict[Any, Any]:
         """Put a run on the stage; whatever cannot be opened leaves the one that is there."""
         try:
-            run = self.library.open(place)
+            with collector_paused():
+                run = self.library.open(place)
+                document = run_document(run)
         except TraceError as error:
             return {self.message: _say(_problem(str(error)))}
         visit = visit.opened(run, place)
@@ -223,7 +226,7 @@ class Shelf:
         return {
             self.visit: visit,
             self.message: _say(""),
-            self.stage: run_document(run),
+            self.stage: document,
             self.first: gr.update(choices=choices, value=_key(0, a)),
             self.second: gr.update(choices=choices, value=_key(0, b)),
             self.saved: gr.update(value=None, visible=False),
