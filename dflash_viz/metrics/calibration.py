@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dflash_viz.metrics.figures import Figure
-from dflash_viz.metrics.pool import require_one_lane
+from dflash_viz.metrics.pool import drafters_blocks, require_one_lane
 from dflash_viz.metrics.stats import mean, wilson
 from dflash_viz.trace import Step, Trace
 
@@ -94,8 +94,7 @@ def calibrate(traces: Sequence[Trace]) -> Calibration:
     Raises ``MixedTracesError`` when they are of several.
     """
     require_one_lane(traces)
-    # What a padded block holds no drafter said.
-    blocks = [step for trace in traces for step in trace.steps if step.drafted and not step.padded]
+    blocks = drafters_blocks(traces)
     known = [
         (p, step.num_accepted > i)
         for step in blocks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dflash_viz.metrics.lossless import plain_trace
-from dflash_viz.trace import Trace
+from dflash_viz.trace import Step, Trace
 
 
 class MixedTracesError(ValueError):
@@ -22,6 +22,11 @@ def require_one_lane(traces: Sequence[Trace]) -> None:
                     f"These traces are not of one lane: the {name} is {kinds[0][name]} in one and {value} in "
                     "another. Choose traces that have it in common."
                 )
+
+
+def drafters_blocks(traces: Sequence[Trace]) -> list[Step]:
+    """The steps whose block a drafter made: a padded block holds what nobody said."""
+    return [step for trace in traces for step in trace.steps if step.drafted and not step.padded]
 
 
 def alone(trace: Trace) -> bool:

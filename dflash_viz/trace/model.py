@@ -94,6 +94,11 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_
     contended_with: list[str] = []
     tokens: dict[int, str] = {}
 
+    @property
+    def question(self) -> str:
+        """What was asked last; empty if nobody asked anything."""
+        return next((turn.content for turn in reversed(self.messages) if turn.role == "user"), "")
+
 
 class TokenProb(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A token id with its probability."""

@@ -22,5 +22,4 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def prompt(self) -> str:
         """The question that was asked."""
-        turns = self.traces[0].header.messages if self.traces else []
-        return next((turn.content for turn in reversed(turns) if turn.role == "user"), "")
+        return self.traces[0].header.question if self.traces else ""

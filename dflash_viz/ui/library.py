@@ -41,7 +41,7 @@ class Library:
                 raise TraceError(NO_LINK)
             return run
         traces = distinct(open_run(place.address))
-        return Run(title_of(traces), traces, "A run of this app, from its traces.", place.address)
+        return Run(_title(traces), traces, "A run of this app, from its traces.", place.address)
 
 
 def place_of_path(text: str) -> Place:
@@ -65,9 +65,8 @@ def distinct(traces: Iterable[Trace]) -> list[Trace]:
     return found
 
 
-def title_of(traces: Sequence[Trace]) -> str:
-    """The beginning of the question."""
-    return _shortened(Run("", list(traces)).prompt)
+def _title(traces: Sequence[Trace]) -> str:
+    return _shortened(traces[0].header.question)
 
 
 def label_of(summary: RunSummary) -> str:
@@ -93,4 +92,4 @@ def _from_files(files: Sequence[Path]) -> Run:
         )
     traces = distinct(traces)
     names = ", ".join(file.name for file in files)
-    return Run(title_of(traces), traces, f"From {names}.")
+    return Run(_title(traces), traces, f"From {names}.")

@@ -170,7 +170,7 @@ def _summary(folder: Path) -> RunSummary:
     return RunSummary(
         folder.name,
         began,
-        next((turn.content for turn in reversed(first.messages) if turn.role == "user"), ""),
+        first.question,
         tuple(lane.header.lane for lane in lanes),
         sum(lane.tokens for lane in lanes),
         not faults and all(lane.complete for lane in lanes),

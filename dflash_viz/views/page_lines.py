@@ -262,8 +262,7 @@ def recorded_document(
     ``run_line``.
     """
     lanes = [_lane(trace.header) for trace in traces]
-    header = traces[0].header
-    prompt = next((m.content for m in reversed(header.messages) if m.role == "user"), "")
+    prompt = traces[0].header.question
     contended = any(trace.header.contended_with for trace in traces)
     lines = [
         run_line("recorded", prompt, play=True, speed=speed, note=note, contended=contended, address=address),

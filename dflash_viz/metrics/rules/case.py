@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter as Tallied
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 
 from dflash_viz.metrics.counters import Counters
+from dflash_viz.metrics.pool import drafters_blocks
 from dflash_viz.metrics.stats import wilson
+from dflash_viz.metrics.tally import Tally
 from dflash_viz.trace import Fingerprint, Step, Trace
 
 MIN_BLOCKS = 20
@@ -71,21 +71,17 @@ class Case:
     @cached_property
     def blocks(self) -> list[Step]:
         """The steps whose block the drafter made."""
-        steps = [step for trace in self.traces for step in trace.steps]
-        return [step for step in steps if step.drafted and not step.padded]
+        return drafters_blocks(self.traces)
 
     @cached_property
+    def tally(self) -> Tally:
+        """What the blocks add up to."""
+        return Tally.of(self.blocks)
+
+    @property
     def counters(self) -> Counters:
         """What the blocks count up to."""
-        # Per position as vLLM counts, but from the last one down: a block can hold a thousand.
-        accepted = Tallied(step.num_accepted for step in self.blocks)
-        beyond = list(accumulate(accepted[i] for i in range(self._longest, 0, -1)))[::-1]
-        return Counters(
-            len(self.blocks),
-            sum(step.num_drafted for step in self.blocks),
-            sum(step.num_accepted for step in self.blocks),
-            tuple(beyond),
-        )
+        return self.tally.counters
 
     @property
     def engine(self) -> Fingerprint:
@@ -100,15 +96,8 @@ class Case:
     @cached_property
     def positions(self) -> list[Share]:
         """Per drafted position: accepted of those that verification reached."""
-        hits = self.counters.accepted_per_position
-        # Whoever accepted the token before reaches this one, but for blocks that ended there.
-        full = Tallied(step.num_accepted for step in self.blocks if step.num_accepted == step.num_drafted)
-        before = (self.counters.num_drafts, *hits)
-        return [Share(n, before[i] - full[i]) for i, n in enumerate(hits)]
-
-    @property
-    def _longest(self) -> int:
-        return max((step.num_drafted for step in self.blocks), default=0)
+        pairs = zip(self.counters.accepted_per_position, self.tally.reached_per_position, strict=True)
+        return [Share(hits, n) for hits, n in pairs]
 
     @property
     def after_first(self) -> Share:
