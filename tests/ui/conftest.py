@@ -89,6 +89,14 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     app.close()
 
 
+@pytest.fixture(scope="session")
+def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """The app without an engine."""
+    app = App(tmp_path_factory.mktemp("viewer"), "--no-engine")
+    yield app
+    app.close()
+
+
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A fresh tab that fails the test when a script of the page throws or a dialog opens."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -19,14 +18,6 @@ from tests.ui.conftest import ROOT, App
 
 pytestmark = pytest.mark.browser
 TOLERANCE = 0.02
-
-
-@pytest.fixture(scope="module")
-def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The app without an engine."""
-    app = App(tmp_path_factory.mktemp("viewer"), "--no-engine")
-    yield app
-    app.close()
 
 
 def shown(page: Page, who: str) -> dict[int, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -22,14 +21,6 @@ from tests.ui.conftest import App
 pytestmark = pytest.mark.browser
 HOSTILE = "</textarea><script>alert(1)</script><img src=x onerror=alert(2)>"
 CHAT = GALLERY / "chat"
-
-
-@pytest.fixture(scope="module")
-def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The app without an engine."""
-    app = App(tmp_path_factory.mktemp("viewer"), "--no-engine")
-    yield app
-    app.close()
 
 
 def stage(page: Page) -> Locator:
