@@ -16,10 +16,11 @@ ALLOWED = {
     "weights": set(),
     "trace": set(),
     "lanes": {"hooks.wire", "trace", "weights"},
-    "metrics": {"trace"},
-    "views": {"metrics", "trace"},
-    "ui": {"lanes", "trace", "metrics", "views", "weights"},
-    "bench": {"hooks.wire", "lanes", "trace", "weights"},
+    "results": {"trace"},
+    "metrics": {"trace", "results"},
+    "views": {"metrics", "trace", "results"},
+    "ui": {"lanes", "trace", "results", "metrics", "views", "weights", "bench"},
+    "bench": {"hooks.wire", "lanes", "trace", "results", "metrics", "weights"},
 }
 
 

@@ -253,8 +253,9 @@ class Lane:
         assert self._server is not None
         misses = 0
         while not self._closing.wait(WATCH_INTERVAL_S):
-            misses = 0 if self._server.healthy() else misses + 1
-            if not self._server.alive() or misses > MISSES_ALLOWED:
+            health = self._server.health()
+            misses = 0 if health == "good" else misses + 1
+            if health == "dead" or misses > MISSES_ALLOWED:
                 if self._closing.is_set():
                     return
                 raise LaneError(f"The engine has ended unexpectedly. {self._server.failure()}")

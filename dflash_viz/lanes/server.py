@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
@@ -55,6 +55,7 @@ _ADVICE = (
 )
 
 Report = Callable[[float, str], None]
+Health = Literal["good", "silent", "dead"]
 
 
 def free_port() -> int:
@@ -160,7 +161,7 @@ class EngineServer:
             while time.monotonic() < deadline:
                 if not self.alive():
                     raise LaneError(f"The engine did not start. {self.failure()}")
-                if _healthy(client):
+                if _health(client) == "good":
                     report(0.98, "installing the hooks")
                     return
                 asked = time.monotonic()
@@ -183,12 +184,12 @@ class EngineServer:
         """Whether the server process runs."""
         return self._keeper is not None and self._keeper.poll() is None
 
-    def healthy(self) -> bool:
-        """Whether the server runs and its engine answers."""
+    def health(self) -> Health:
+        """How the engine is; ``silent`` may be a busy one."""
         if not self.alive():
-            return False
+            return "dead"
         with self._http() as client:
-            return _healthy(client)
+            return _health(client)
 
     def _http(self) -> httpx.Client:
         # Plain http: without verify=False every client reads the system's certificates first.
@@ -240,11 +241,13 @@ def _flags(options: dict[str, Any]) -> Iterator[str]:
             yield str(value)
 
 
-def _healthy(client: httpx.Client) -> bool:
+def _health(client: httpx.Client) -> Health:
     try:
-        return client.get("/health").status_code == 200
+        status = client.get("/health").status_code
     except httpx.HTTPError:
-        return False
+        return "silent"
+    # 503: the engine has died (vLLM's serve/instrumentator/health.py); it never comes back.
+    return "good" if status == 200 else "dead" if status == 503 else "silent"
 
 
 def _error_lines(text: str) -> Iterator[str]:

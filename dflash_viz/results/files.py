@@ -1,0 +1,192 @@
+"""Result files: written line by line, read with every fault named."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from dflash_viz.results.model import (
+    SCHEMA_VERSION,
+    Answer,
+    Engine,
+    Failure,
+    Head,
+    Line,
+    Question,
+    Result,
+    Sample,
+    Stretch,
+)
+
+FILE_NAME = "result.jsonl"
+TRACES = "traces"
+MAX_BYTES = 200_000_000
+NO_RESULT = "This is no result of a benchmark: its first line is not a result's head."
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Line)
+
+
+class ResultError(ValueError):
+    """This is no result that can be read; the message says why and what to do."""
+
+
+class _Version(msgspec.Struct):
+    schema: str
+
+
+class ResultWriter:
+    """Writes a result into ``folder``, line by line; goes on with one that is there already.
+
+    Raises ``OSError`` from the file system, a full disk among them.
+    """
+
+    def __init__(self, folder: Path, head: Head | None = None) -> None:
+        """``head`` begins a new result; without it the one in the folder goes on."""
+        self.folder = folder
+        path = folder / FILE_NAME
+        if head is None:
+            _drop_half_line(path)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab" if head is None else "xb")
+        if head is not None:
+            self.write(head)
+
+    def write(self, line: Line) -> None:
+        """Append one line and hand it to the operating system."""
+        self._file.write(_encoder.encode(line) + b"\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+    def __enter__(self) -> ResultWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def write_result(result: Result, path: Path) -> None:
+    """Write a whole result as one file. Raises ``OSError``."""
+    path.write_bytes(b"".join(_encoder.encode(line) + b"\n" for line in result_lines(result)))
+
+
+def result_lines(result: Result) -> Iterator[Line]:
+    """A result as its file's lines."""
+    yield result.head
+    yield from result.questions.values()
+    yield from result.engines.values()
+    yield from result.answers
+    yield from result.failures
+    yield from result.samples
+    yield from result.stretches
+
+
+def read_result(path: Path) -> Result:
+    """Read a result: its folder, or the file in it.
+
+    A line that cannot be relied on is left out with a notice that names it. Raises ``ResultError``, and
+    nothing else, for what is no result.
+    """
+    try:
+        file = path / FILE_NAME if path.is_dir() else path
+        if file.stat().st_size > MAX_BYTES:
+            raise ResultError(f"The result is larger than {MAX_BYTES // 1_000_000} MB.")
+        data = file.read_bytes()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ResultError):
+            raise
+        why = getattr(error, "strerror", None) or error
+        raise ResultError(f"{path.name} holds no result: {why}.") from error
+    result = decode_result(data)
+    if (file.parent / TRACES).is_dir():
+        result.folder = str(file.parent)
+    return result
+
+
+def decode_result(data: bytes) -> Result:
+    """Decode the bytes of a result file; see ``read_result``."""
+    lines = data.split(b"\n")
+    result = Result(_head(lines[0]))
+    for number, text in enumerate(lines[1:], start=2):
+        if not text:
+            continue
+        try:
+            line = _decoder.decode(text)
+        except _UNREADABLE:
+            why = "is cut short" if number == len(lines) else "is damaged"
+            result.notices.append(f"Line {number} {why} and was left out.")
+            continue
+        if fault := _fault(line, result):
+            result.notices.append(f"Line {number} was left out: {fault}.")
+        else:
+            result.add(line)
+    return result
+
+
+def _head(text: bytes) -> Head:
+    try:
+        version = msgspec.json.decode(text, type=_Version).schema
+    except _UNREADABLE as error:
+        raise ResultError(NO_RESULT) from error
+    if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
+        raise ResultError(
+            f"This result has schema version {version[:20]}; this program reads {SCHEMA_VERSION}. "
+            "Open it with the version of DFlash Viz that wrote it."
+        )
+    try:
+        line = _decoder.decode(text)
+    except _UNREADABLE as error:
+        raise ResultError(f"The result's head is damaged: {error}.") from error
+    if not isinstance(line, Head):
+        raise ResultError(NO_RESULT)
+    if not line.plan.settings:
+        raise ResultError("The result's head is damaged: it has no settings.")
+    return line
+
+
+def _fault(line: Line, result: Result) -> str:
+    """Why a line cannot be relied on; empty when it can."""
+    if isinstance(line, Head):
+        return "it is a second head"
+    if isinstance(line, Question):
+        return "" if line.turns else "its question is empty"
+    if not 0 <= line.setting < len(result.plan.settings):
+        return f"there is no setting {line.setting}"
+    if isinstance(line, Answer | Sample | Stretch) and not _sound(line):
+        return "it holds a number that cannot be"
+    if isinstance(line, Answer):
+        return _answer_fault(line, result)
+    assert isinstance(line, Engine | Failure | Sample | Stretch)
+    return ""
+
+
+def _answer_fault(answer: Answer, result: Result) -> str:
+    if answer.question not in result.questions:
+        return f"its question {answer.question[:40]!r} is not in the file"
+    if answer.num_accepted > answer.num_draft_tokens:
+        return "more was accepted than drafted"
+    if Path(answer.trace).is_absolute() or ".." in Path(answer.trace).parts:
+        return "its trace lies outside the result's folder"
+    return ""
+
+
+def _sound(line: Answer | Sample | Stretch) -> bool:
+    values = [getattr(line, name) for name in line.__struct_fields__]
+    numbers = [v for v in values if isinstance(v, int | float)]
+    numbers += [v for many in values if isinstance(many, list) for v in many]
+    return all(math.isfinite(number) and number >= 0 for number in numbers)
+
+
+def _drop_half_line(path: Path) -> None:
+    """Cut what was being written when a benchmark was killed."""
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        os.truncate(path, data.rfind(b"\n") + 1)
