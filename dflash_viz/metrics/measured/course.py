@@ -1,0 +1,105 @@
+"""How a measurement went on over time, and how figures change with the number of requests at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from dflash_viz.metrics.counters import Counters
+from dflash_viz.metrics.measured.bootstrap import Estimate
+from dflash_viz.metrics.measured.figures import setting_value
+from dflash_viz.results import Result, Setting, labels
+
+GAIN = "throughput_gain"
+
+
+@dataclass(frozen=True)
+class CoursePoint:
+    """One interval of a setting's measurement, from the differences of vLLM's own counters.
+
+    ``at``: seconds measured until its end; ``throughput`` in tokens/s; ``al`` pooled over the interval,
+    None without drafts; ``running`` and ``waiting``: requests at its end.
+    """
+
+    at: float
+    throughput: float
+    al: float | None
+    running: int
+    waiting: int
+
+
+def course(result: Result, setting: int) -> list[CoursePoint]:
+    """The course of a setting over all its stretches, one after another."""
+    points: list[CoursePoint] = []
+    before, last = 0.0, 0.0  # seconds of the stretches before this one, and of this one so far
+    for sample in result.samples:
+        if sample.setting != setting or sample.seconds <= 0:
+            continue
+        # A sample that begins well before the last one ended belongs to a new stretch.
+        if sample.at - sample.seconds < last - sample.seconds / 2:
+            before, last = before + last, 0.0
+        last = sample.at
+        counters = Counters(sample.num_drafts, sample.num_draft_tokens, sample.num_accepted)
+        points.append(
+            CoursePoint(
+                before + sample.at,
+                sample.output_tokens / sample.seconds,
+                counters.acceptance_length,
+                sample.running,
+                sample.waiting,
+            )
+        )
+    return points
+
+
+def against(result: Result, key: str) -> dict[str, list[tuple[int, Estimate]]]:
+    """A figure of ``MEASURED`` against the number of requests at once: a curve for every lane, K and
+    temperature, by its label. Settings without the figure are left out."""
+    settings = result.plan.settings
+    curves: dict[str, list[tuple[int, Estimate]]] = {}
+    for number, label in enumerate(labels(map(_at_any_concurrency, settings))):
+        if (estimate := setting_value(result, number, key)) is not None:
+            curves.setdefault(label, []).append((settings[number].concurrency, estimate))
+    return {label: sorted(curve, key=lambda point: point[0]) for label, curve in curves.items()}
+
+
+def stops_paying(result: Result) -> list[str]:
+    """For every lane that was measured at several concurrencies, up to where it delivers more tokens than
+    no speculation: one sentence each."""
+    gains = {
+        label: [(n, estimate.value) for n, estimate in curve]
+        for label, curve in against(result, GAIN).items()
+    }
+    return [f"{label}: {_sentence(curve)}" for label, curve in gains.items() if len(curve) > 1]
+
+
+def _sentence(curve: list[tuple[int, float]]) -> str:
+    """``curve``: requests at once, sorted, with throughput / that of no speculation."""
+    faster = [(n, gain) for n, gain in curve if gain > 1]
+    slower = [(n, gain) for n, gain in curve if gain <= 1]
+    span = f"from {curve[0][0]} to {curve[-1][0]} at once"
+    if not slower:
+        return f"faster than no speculation throughout, {span} ({_times(curve[-1])} at {curve[-1][0]})."
+    if not faster:
+        best = max(curve, key=lambda point: point[1])
+        return f"not faster than no speculation at any number measured, {span} (at best {_times(best)})."
+    if faster[-1][0] < slower[0][0]:
+        up_to, beyond = faster[-1], slower[0]
+        return (
+            f"faster than no speculation up to {up_to[0]} at once ({_times(up_to)}), slower at "
+            f"{beyond[0]} ({_times(beyond)})."
+        )
+    return f"faster than no speculation at {_listed(faster)} at once, slower at {_listed(slower)}."
+
+
+def _listed(points: list[tuple[int, float]]) -> str:
+    return ", ".join(f"{point[0]} ({_times(point)})" for point in points)
+
+
+def _times(point: tuple[int, float]) -> str:
+    return f"{point[1]:.2f} ×"
+
+
+def _at_any_concurrency(setting: Setting) -> Setting:
+    return msgspec.structs.replace(setting, concurrency=1)
