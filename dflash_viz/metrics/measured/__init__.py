@@ -2,6 +2,15 @@
 
 from dflash_viz.metrics.measured.bootstrap import Estimate, mean, paired_difference, paired_ratio, ratio
 from dflash_viz.metrics.measured.course import CoursePoint, against, course, stops_paying
+from dflash_viz.metrics.measured.expectations import (
+    Expectation,
+    ExpectationError,
+    Verdict,
+    judge,
+    read_expectations,
+    recorded_expectations,
+    write_expectations,
+)
 from dflash_viz.metrics.measured.figures import (
     MEASURED,
     PromptFigure,
@@ -12,24 +21,43 @@ from dflash_viz.metrics.measured.figures import (
     setting_values,
 )
 from dflash_viz.metrics.measured.pairs import Pair, pairs
+from dflash_viz.metrics.measured.quality import (
+    Quality,
+    final_number,
+    parses_as_python,
+    quality,
+    quality_warnings,
+)
 
 __all__ = [
     "MEASURED",
     "CoursePoint",
     "Estimate",
+    "Expectation",
+    "ExpectationError",
     "Pair",
     "PromptFigure",
+    "Quality",
+    "Verdict",
     "against",
     "by_kind",
     "by_prompt",
     "course",
+    "final_number",
+    "judge",
     "mean",
     "paired_difference",
     "paired_ratio",
     "pairs",
+    "parses_as_python",
     "per_position",
+    "quality",
+    "quality_warnings",
     "ratio",
+    "read_expectations",
+    "recorded_expectations",
     "setting_value",
     "setting_values",
     "stops_paying",
+    "write_expectations",
 ]
