@@ -21,7 +21,8 @@ class HubError(RuntimeError):
 def hub_rows(place: HubPlace) -> list[Row]:
     """All lines of a data set: from the hub, or from the cache of ``datasets`` when the hub is out of reach.
 
-    Blocks while it downloads; without network it gives up within ``PROBE_S`` seconds. Raises ``HubError``.
+    Blocks while it downloads. Without network it gives up at once, with one that swallows requests after
+    little more than ``PROBE_S`` seconds. Raises ``HubError``.
     """
     try:
         datasets = importlib.import_module("datasets")
