@@ -65,7 +65,7 @@ def write_csv(traces: Sequence[Trace], path: Path) -> None:
     for column in _LISTS:
         frame[column] = frame[column].map(json.dumps)
     for column in ("trace_id", "lane", "method", "text"):
-        frame[column] = frame[column].map(_inert)
+        frame[column] = frame[column].map(inert)
     frame.to_csv(path, index=False)
 
 
@@ -134,7 +134,8 @@ def _text(tokens: Sequence[int], texts: Mapping[int, bytes]) -> str:
     return b"".join(texts.get(token, _UNKNOWN) for token in tokens).decode("utf-8", "replace")
 
 
-def _inert(text: str) -> str:
+def inert(text: str) -> str:
+    """The text as a spreadsheet's cell that runs nothing: with an apostrophe in front where it might."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
