@@ -46,11 +46,11 @@ def made_question(number: int, num_turns: int = 1) -> Question:
     return Question(f"q{number}", kind, turns, grader, reference)  # type: ignore[arg-type]
 
 
-def made_engine(setting: int, asked: Setting, target: str = "target", **changes: Any) -> Engine:
+def made_engine(setting: int, asked: Setting, **changes: Any) -> Engine:
     """The engine of a setting: float32 on a CPU; ``changes`` are of its fingerprint."""
     drafts = asked.method not in (PLAIN, "ngram")
     fields: dict[str, Any] = {
-        "target": ModelPrint(target, content_hash="target-hash", dtype="float32"),
+        "target": ModelPrint("target", content_hash="target-hash", dtype="float32"),
         "drafter": ModelPrint(f"{asked.method}-drafter", content_hash=f"{asked.method}-hash")
         if drafts
         else None,

@@ -86,13 +86,15 @@ def _estimate(statistic: Statistic, columns: Numbers) -> Estimate | None:
     num_prompts = columns.shape[1]
     if num_prompts == 0:
         return None
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):  # draws that divide by 0 are left out below
         value = float(statistic(*columns.sum(axis=1)))
         if not np.isfinite(value):
             return None
         if num_prompts < MIN_PROMPTS:
             return Estimate(value, None, None, num_prompts)
         drawn = np.concatenate([statistic(*sums) for sums in _resampled(columns)])
+    if not np.isfinite(drawn).any():
+        return Estimate(value, None, None, num_prompts)
     low, high = np.percentile(drawn[np.isfinite(drawn)], _PERCENTILES)
     return Estimate(value, float(low), float(high), num_prompts)
 

@@ -128,7 +128,7 @@ def _of_setting(row: Expectation, asked: Setting) -> Iterator[str]:
     if asked.temperature != row.temperature:
         yield f"the temperature is {asked.temperature:g}, not {row.temperature:g}"
     if row.concurrency not in (None, asked.concurrency):
-        yield f"{asked.concurrency} requests at once, not {row.concurrency}"
+        yield f"requests at once: {asked.concurrency}, not {row.concurrency}"
 
 
 def _of_questions(row: Expectation, result: Result) -> Iterator[str]:

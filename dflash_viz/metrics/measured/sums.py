@@ -98,13 +98,15 @@ def difference(of: Cells, less: Cells, part: Part) -> Estimate | None:
 
 
 def same_machine(result: Result, settings: Sequence[int]) -> bool:
-    """Whether settings ran the same target, loaded alike, on the same device: else speeds say nothing."""
-    return len({_machine(result.engines.get(setting)) for setting in settings}) == 1
+    """Whether settings ran the same target, loaded alike, on the same device: else speeds say nothing.
+
+    Not when an engine is unknown.
+    """
+    engines = [result.engines.get(setting) for setting in settings]
+    return None not in engines and len({_machine(engine) for engine in engines if engine}) == 1
 
 
-def _machine(engine: Engine | None) -> tuple[str | None, ...]:
-    if engine is None:
-        return ()
+def _machine(engine: Engine) -> tuple[str | None, ...]:
     target = engine.fingerprint.target
     return engine.fingerprint.device, target.name, target.content_hash, target.dtype, target.quantization
 
