@@ -8,7 +8,7 @@ import pytest
 from dflash_viz.metrics.measured import against, course, setting_value, stops_paying
 from dflash_viz.metrics.measured.course import CoursePoint
 from dflash_viz.results import Result, Sample, Stretch
-from tests.measured import empty_result, made_result, made_settings
+from tests.measured import empty_result, made_engine, made_result, made_settings
 
 
 def test_samples_are_differences() -> None:
@@ -67,6 +67,7 @@ def gains(of: dict[int, float]) -> Result:
     result = empty_result(made_settings(("dflash", "none"), concurrencies=list(of)))
     for number, asked in enumerate(result.plan.settings):
         tokens = 1000 if asked.plain else round(1000 * of[asked.concurrency])
+        result.engines[number] = made_engine(number, asked)
         result.stretches.append(Stretch(number, 10.0, 5, tokens, tokens, 0, 0, 0))
     return result
 
