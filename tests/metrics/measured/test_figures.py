@@ -144,6 +144,13 @@ def test_an_answer_of_one_token_has_no_speed(small: Result) -> None:
     assert by_prompt(small, 0)[-1].speed is None
 
 
+def test_tokens_that_were_not_timed_make_no_speed(small: Result) -> None:
+    before = setting_value(small, 0, "speed")
+    untimed = made_answer(0, DFLASH, small.questions["q0"], turn=1, decode_s=0.0)
+    small.answers.append(untimed)
+    assert setting_value(small, 0, "speed") == before
+
+
 def test_no_speedup_against_another_machine(small: Result) -> None:
     for changes in ({"device": "GPU"}, {"target": msgspec.structs.replace(target(small), dtype="bfloat16")}):
         small.engines[1] = made_engine(1, PLAIN, **changes)

@@ -43,6 +43,7 @@ from tests.measured import change_answers, made_engine, made_result, made_settin
         ("The answer is approximately -2.50 metres", "-2.5"),
         ("The final answer is\n12", "12"),
         ("answer = 4. Then 5 more", "4"),
+        ("ANSWER: 4 (not 5)", "4"),
         ("There are 3 cats and 4 dogs.", "4"),
         ("It costs 12.", "12"),
         ("7-5=2", "2"),
@@ -187,6 +188,8 @@ def test_only_the_last_turn_is_judged() -> None:
     assert quality(result)[0].judged == 2
     result.answers = [msgspec.structs.replace(a, text="(") if a.turn == 0 else a for a in result.answers]
     assert quality(result)[0].good == 2
+    result.answers = [answer for answer in result.answers if answer.turn == 0]
+    assert quality(result) == [], "the first turn's answer is not the one that has a grader"
 
 
 def test_without_graders_or_references_nothing_is_judged() -> None:
