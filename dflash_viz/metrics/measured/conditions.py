@@ -72,7 +72,7 @@ def obstacles(row: Expectation, result: Result, setting: int) -> list[str]:
         *_of_setting(row, asked),
         *_of_questions(row, result),
         *_of_thinking(row, thinking(result, setting)),
-        *_of_course(row, result, setting),
+        *_of_course(result, setting),
     ]
 
 
@@ -97,6 +97,12 @@ def remarks(row: Expectation, result: Result, setting: int) -> list[str]:
     return said
 
 
+def turns_asked(result: Result) -> Turns:
+    """Which turns were asked; of questions that have but one, the first, whatever the plan says."""
+    several = any(len(question.turns) > 1 for question in result.questions.values())
+    return result.plan.dataset.turns if several else "first"
+
+
 def thinking(result: Result, setting: int) -> bool | None:
     """Whether a setting's model thought before it answered; None when that is not known.
 
@@ -113,13 +119,10 @@ def thinking(result: Result, setting: int) -> bool | None:
 def _of_engine(row: Expectation, engine: Engine | None) -> Iterator[str]:
     if engine is None:
         yield "the engine did not start, or is not recorded"
+    elif engine.fingerprint.target.name != row.target and not same_target(row, engine):
+        yield f"the target is {engine.fingerprint.target.name}, not {row.target}"
     elif not same_target(row, engine):
-        name = engine.fingerprint.target.name
-        yield (
-            f"the target is {name}, not {row.target}"
-            if name != row.target
-            else (f"the target {name} has other weights or settings than the expectation's")
-        )
+        yield f"the target {row.target} has other weights or settings than the expectation's"
 
 
 def _of_setting(row: Expectation, asked: Setting) -> Iterator[str]:
@@ -137,8 +140,8 @@ def _of_questions(row: Expectation, result: Result) -> Iterator[str]:
         yield f"answers end after {plan.max_tokens} tokens, not {row.max_tokens}"
     if plan.top_p != 1 and row.temperature > 0:
         yield f"top-p is {plan.top_p:g}, not 1"
-    if dataset.turns != row.turns:
-        yield f"turns asked: {dataset.turns}, not {row.turns}"
+    if (turns := turns_asked(result)) != row.turns:
+        yield f"turns asked: {turns}, not {row.turns}"
     if row.num_questions is not None and dataset.num_questions < row.num_questions:
         yield f"{dataset.num_questions} questions, not {row.num_questions}"
     elif row.dataset_hash is not None and dataset.content_hash != row.dataset_hash:
@@ -157,7 +160,7 @@ def _of_thinking(row: Expectation, known: bool | None) -> Iterator[str]:
         yield "the model was thinking" if known else "the model was not thinking"
 
 
-def _of_course(row: Expectation, result: Result, setting: int) -> Iterator[str]:
+def _of_course(result: Result, setting: int) -> Iterator[str]:
     failed = sum(failure.setting == setting for failure in result.open_failures())
     if failed:
         yield f"{failed} questions got no answer" if failed > 1 else "a question got no answer"

@@ -15,7 +15,14 @@ from typing import Literal
 import msgspec
 
 from dflash_viz.metrics.measured.bootstrap import Estimate
-from dflash_viz.metrics.measured.conditions import Expectation, obstacles, remarks, same_target, thinking
+from dflash_viz.metrics.measured.conditions import (
+    Expectation,
+    obstacles,
+    remarks,
+    same_target,
+    thinking,
+    turns_asked,
+)
 from dflash_viz.metrics.measured.figures import setting_value
 from dflash_viz.results import Result
 
@@ -138,7 +145,7 @@ def _recorded(result: Result, setting: int, pair: str, tolerance: float, note: s
         num_speculative_tokens=asked.num_speculative_tokens,
         temperature=asked.temperature,
         max_tokens=plan.max_tokens,
-        turns=plan.dataset.turns,
+        turns=turns_asked(result),
         definition="al",
         al=round(al.value, 3),
         tolerance=tolerance,
