@@ -142,6 +142,7 @@ def course_chart(result: Result, setting: int) -> go.Figure:
     for row, title in enumerate(("tokens/s", "AL", "requests"), start=1):
         figure.update_yaxes(title=title, rangemode="tozero", row=row, col=1)
     figure.update_xaxes(title="seconds of measuring", row=3, col=1)
+    figure.update_xaxes(rangemode="tozero")
     return _finished(figure, height=HEIGHT + 140, legend=False, empty="There are no samples of the counters.")
 
 
