@@ -10,7 +10,7 @@ from dflash_viz.metrics.measured import Estimate, Verdict
 from dflash_viz.results import Result, labels
 from dflash_viz.views.markup import page
 from dflash_viz.views.measured_engines import changed_fields
-from dflash_viz.views.measured_parts import Folded, Heading, Paragraph, Part, Table, to_html
+from dflash_viz.views.measured_parts import Definitions, Folded, Heading, Paragraph, Part, Table, to_html
 from dflash_viz.views.measured_sections import Links, result_parts
 from dflash_viz.views.measured_tables import COMPARED, compare_frame, same_questions
 from dflash_viz.views.measured_text import (
@@ -19,6 +19,7 @@ from dflash_viz.views.measured_text import (
     about,
     column,
     dataset,
+    defined,
     digits,
     state,
     title,
@@ -59,10 +60,10 @@ def _comparison(a: Result, b: Result) -> Iterator[Part]:
         yield Paragraph(OTHER_QUESTIONS, "problem")
     yield _compared_table(a, frame)
     yield Paragraph(
-        "Differences and ratios are B against A, over the prompts that both answered, resampled together. "
-        f"{INTERVALS}",
+        "Differences and ratios are B against A, over the prompts that both answered, resampled together.",
         "note",
     )
+    yield Definitions([*defined(COMPARED), ("[ ]", INTERVALS)])
     yield from _changes(a, b, frame)
 
 

@@ -135,7 +135,7 @@ def _verdicts(result: Result, verdicts: Sequence[Verdict]) -> Iterator[Part]:
         "Every expectation for this target and data set",
         ("outcome", "setting", "expected of", "AL expected", "passes from", "measured", "why", "source"),
         [_verdict_row(result, verdict) for verdict in verdicts],
-        texts=("expected of", "why", "source"),
+        texts=("expected of", "AL expected", "why", "source"),
     )
     yield Paragraph(
         "A setting passes when the measured AL, of the expectation's own definition, is at least the "

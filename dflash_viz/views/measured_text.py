@@ -17,8 +17,8 @@ FIGURE = {figure.key: figure for figure in MEASURED}
 MAIN = ("al", "al_mean", "per_step", "speed", "speedup", "throughput", "latency")
 """The keys of the main table, in its order."""
 INTERVALS = (
-    f"95 % interval: percentile interval of a bootstrap over prompts. {RESAMPLES} times as many prompts as "
-    "were asked are drawn from them with replacement, all turns of a question together, always with the same "
+    "95 % interval: percentile interval of a bootstrap over prompts. As many prompts as were asked are drawn "
+    f"from them with replacement, {RESAMPLES} times, all turns of a question together, always with the same "
     "seed. It tells how far other prompts of the same kind would move a figure, not how far another run of "
     f"the same prompts would. There is none for fewer than {MIN_PROMPTS} prompts."
 )
@@ -48,7 +48,7 @@ def with_interval(estimate: Estimate | None, places: int = 2) -> str:
 
 def column(figure: Figure) -> str:
     """A figure as the head of a column: its name, and its unit if the name does not say it."""
-    told = not figure.unit or figure.unit in figure.label
+    told = not figure.unit or figure.unit in figure.label.split()
     return figure.label if told else f"{figure.label}, {figure.unit}"
 
 

@@ -53,6 +53,10 @@ def test_the_main_table_stands_for_itself(result: Result) -> None:
         "setting", "prompts", "AL, tokens", "AL, mean of requests, tokens", "tokens per engine step",
         "decode speed, tokens/s", "speedup, ×", "throughput, tokens/s", "latency, s",
     ]  # fmt: skip
+    assert rows(html, "The other figures")[0][2:] == [
+        "acceptance rate, %", "throughput gain, ×", "latency, 95th percentile, s", "first token, s",
+        "draft, ms", "verify, ms", "answers", "failures",
+    ]  # fmt: skip
     assert [row[0] for row in settings] == ["dflash", "eagle3", "ngram", "none"]
     assert all(row[1] == "12" for row in settings)
     assert re.fullmatch(r"\d\.\d\d \[\d\.\d\d, \d\.\d\d\]", settings[0][2])
@@ -229,6 +233,8 @@ def test_two_results_beside_each_other() -> None:
     assert found[0][1] == found[0][2] != "–"
     text = Reader(html).text
     assert "The engines differ in 1 fields" in text
+    for key in ("al", "speed", "throughput"):
+        assert next(one.definition for one in MEASURED if one.key == key) in text
     assert ["dflash: device", "CPU", "GPU"] in rows(html, "Fields that differ")
     assert rows(html, "What was asked differently")[1][0] == "Answers"
 
