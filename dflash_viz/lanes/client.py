@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import math
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -144,6 +144,18 @@ class LaneClient:
         best = sorted(tops.items(), key=lambda item: -item[1])[:count]
         return [TokenProb(int(name.removeprefix("token_id:")), math.exp(p)) for name, p in best]
 
+    async def metrics(self) -> str:
+        """The server's own counters, in Prometheus' text format (``/metrics``).
+
+        Raises ``LaneError`` when the server does not answer.
+        """
+        async with self.http() as http:
+            try:
+                answer = await http.get("/metrics", timeout=10.0)
+                return answer.raise_for_status().text
+            except httpx.HTTPError as error:
+                raise LaneError(f"The engine's counters cannot be read ({type(error).__name__}).") from error
+
     def http(self) -> httpx.AsyncClient:
         """A connection pool without a time limit on reading: an engine may think for long."""
         timeout = httpx.Timeout(10.0, read=None)
@@ -205,7 +217,7 @@ class LaneRun:
             with contextlib.suppress(httpx.HTTPError):
                 await http.post(f"{ROUTE}/stop", params={"request_id": self._engine_id}, timeout=5.0)
 
-    async def __aiter__(self) -> AsyncIterator[Line]:
+    async def __aiter__(self) -> AsyncGenerator[Line]:
         """Send the request. Raises ``LaneError`` when the engine refuses it; an engine that dies
         later ends the trace with finish reason ``error`` instead, and keeps its steps."""
         self._client.num_running += 1
@@ -261,7 +273,7 @@ class LaneRun:
         finally:
             self._events.put_nowait(_DONE)
 
-    async def _lines(self) -> AsyncIterator[Line]:
+    async def _lines(self) -> AsyncGenerator[Line]:
         error = None
         while self._assembler is None or not self._assembler.complete:
             event = await self._next_event()

@@ -15,6 +15,9 @@ from itertools import zip_longest
 from dflash_viz.trace import Step
 
 _SAMPLE = re.compile(r"^vllm:spec_decode_num_(\w+?)_total\{([^}]*)\} (\S+)$", re.MULTILINE)
+_LOAD = re.compile(
+    r"^vllm:(generation_tokens_total|num_requests_running|num_requests_waiting)\{[^}]*\} (\S+)$", re.MULTILINE
+)
 _POSITION = re.compile(r'position="(\d+)"')
 
 
@@ -85,6 +88,25 @@ def exceeding(values: Sequence[int], below: int) -> tuple[int, ...]:
         left -= of_each[i]
         found.append(left)
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a server has written since it began, and how many requests it has at the moment."""
+
+    output_tokens: int = 0
+    running: int = 0
+    waiting: int = 0
+
+
+def read_load(text: str) -> Load:
+    """The load from a server's ``/metrics``, summed over its engines; zeros where it says nothing."""
+    totals: Counter[str] = Counter()
+    for name, value in _LOAD.findall(text):
+        totals[name] += int(float(value))
+    return Load(
+        totals["generation_tokens_total"], totals["num_requests_running"], totals["num_requests_waiting"]
+    )
 
 
 def read_prometheus(text: str) -> Counters:

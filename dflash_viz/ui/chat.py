@@ -116,8 +116,9 @@ class Question:
         frame.document += lanes_line(lanes, self.styles)
         drawings = {name: _LaneDrawing(name, self.fleet, self.run.recorder(name)) for name in self.lanes}
         try:
-            async for _ in self._draw(frame, drawings):
-                yield frame
+            async with contextlib.aclosing(self._draw(frame, drawings)) as drawn:
+                async for _ in drawn:
+                    yield frame
             await self._conclude(frame, drawings)
         except Exception as error:  # a fault of ours must not take the question or the page along
             traceback.print_exc()
@@ -131,8 +132,12 @@ class Question:
 
     async def _draw(self, frame: Frame, drawings: dict[str, _LaneDrawing]) -> AsyncGenerator[None]:
         self._race = Race(self.fleet, self.lanes, self.messages, self.sampling, self.top_k, self.contended)
-        async with contextlib.aclosing(self._race.events()) as events:
-            async for group in batches(events):
+        # The groups are closed first: events that are still being read cannot be.
+        async with (
+            contextlib.aclosing(self._race.events()) as events,
+            contextlib.aclosing(batches(events)) as groups,
+        ):
+            async for group in groups:
                 for name, event in group:
                     frame.document += drawings[name].take(event)
                 frame.document += "".join(drawing.figures() for drawing in drawings.values())

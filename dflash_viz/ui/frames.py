@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 FRAME_S = 1 / 20
 
 
-async def batches(items: AsyncIterator[Item], interval: float = FRAME_S) -> AsyncIterator[list[Item]]:
+async def batches(items: AsyncIterator[Item], interval: float = FRAME_S) -> AsyncGenerator[list[Item]]:
     """Yield the items in groups, at most one group every ``interval`` seconds.
 
     What the source raises is raised here, after the items that came before it were passed on.

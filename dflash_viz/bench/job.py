@@ -1,0 +1,230 @@
+"""A benchmark as it runs: every question on every setting, kept line by line, stopped and gone on with.
+
+Engines run one after another, each alone on the device.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import json
+import time
+import traceback
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from dflash_viz.bench.engines import Engines
+from dflash_viz.bench.measuring import Measuring
+from dflash_viz.bench.order import Order
+from dflash_viz.lanes import LaneError, LaneSpec, load_preset
+from dflash_viz.lanes.client import LaneClient
+from dflash_viz.results import (
+    Answer,
+    Engine,
+    Failure,
+    Line,
+    Result,
+    ResultWriter,
+    Setting,
+    read_result,
+)
+
+TEMPLATE_OPTION = "default-chat-template-kwargs"
+FIRST_ESTIMATE = 3
+"""Answers before a time is estimated."""
+
+
+class BenchError(RuntimeError):
+    """A benchmark cannot begin or go on; the message says why, what was kept, and what to do."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a benchmark is: answers of all, what it does, and the setting that is measured."""
+
+    done: int
+    total: int
+    message: str
+    seconds_left: float | None = None
+    setting: int | None = None
+
+
+class BenchJob:
+    """Measures what a result still lacks; ``result`` grows meanwhile, and its file with it."""
+
+    def __init__(
+        self, result: Result, writer: ResultWriter, engines: Engines, specs: Mapping[str, LaneSpec]
+    ) -> None:
+        self.result = result
+        self.folder = writer.folder
+        self._writer = writer
+        self._engines = engines
+        self._specs = specs
+        self._events: asyncio.Queue[Progress | Exception | None] = asyncio.Queue()
+        self._measuring: Measuring | None = None
+        self._stopped = False
+        self._setting: int | None = None
+        self._doing = "about to start"
+        self._before = self._done
+        self._began = time.monotonic()
+
+    @property
+    def total(self) -> int:
+        """How many answers there will be."""
+        return len(self.result.plan.settings) * sum(len(q.turns) for q in self.result.questions.values())
+
+    async def run(self) -> AsyncGenerator[Progress]:
+        """Measure what is left; yields how far it is. Raises ``BenchError``."""
+        driver = asyncio.create_task(self._drive())
+        try:
+            while (event := await self._events.get()) is not None:
+                if isinstance(event, Exception):
+                    raise event
+                yield event
+        finally:
+            driver.cancel()
+            await asyncio.gather(driver, return_exceptions=True)
+            self._writer.close()
+
+    async def stop(self) -> None:
+        """End it as soon as possible; what is answered stays."""
+        self._stopped = True
+        if self._measuring is not None:
+            await self._measuring.stop()
+
+    async def _drive(self) -> None:
+        try:
+            for group in self._groups():
+                if not self._stopped:
+                    await self._measure_group(group)
+            self._tell("stopped" if self._stopped else "done")
+        except OSError as error:
+            self._events.put_nowait(cannot_write(self.folder, error))
+        except Exception as error:  # a fault of ours must reach whoever waits
+            traceback.print_exc()
+            message = f"The benchmark failed: {type(error).__name__}: {error}. {_kept(self.folder)}"
+            self._events.put_nowait(BenchError(message))
+        finally:
+            self._events.put_nowait(None)
+
+    def _groups(self) -> Iterator[list[int]]:
+        """The settings that are not finished, those of one engine together."""
+        settings = self.result.plan.settings
+        for _, group in itertools.groupby(range(len(settings)), lambda number: _engine_of(settings[number])):
+            if left := [number for number in group if not self.result.finished(number)]:
+                yield left
+
+    async def _measure_group(self, group: list[int]) -> None:
+        settings = [self.result.plan.settings[number] for number in group]
+        self._setting = group[0]
+        try:
+            spec = self._spec(settings[0])
+            most = max(setting.concurrency for setting in settings)
+            async with self._engines.ready(spec, most, self._tell) as client:
+                for number in group:
+                    if not self._stopped:
+                        await self._measure(number, spec, client)
+        except LaneError as error:
+            for number in group:
+                if not self.result.finished(number):
+                    self._keep(Failure(number, str(error)))
+            self._tell(str(error))
+
+    def _spec(self, setting: Setting) -> LaneSpec:
+        if (spec := self._specs.get(setting.lane)) is None:
+            raise LaneError(f"The preset {self.result.plan.pair!r} has no lane {setting.lane!r} any more.")
+        return msgspec.structs.replace(spec, num_speculative_tokens=setting.num_speculative_tokens)
+
+    async def _measure(self, number: int, spec: LaneSpec, client: LaneClient) -> None:
+        self._setting = number
+        self._keep(_engine_line(number, spec, client))
+        self._tell("warming up")
+        self._measuring = Measuring(self.result, number, client, self._keep)
+        try:
+            await self._measuring.run()
+        finally:
+            self._measuring = None
+
+    def _keep(self, line: Line) -> None:
+        self._writer.write(line)
+        self.result.add(line)
+        if isinstance(line, Answer):
+            self._tell("measuring")
+
+    @property
+    def _done(self) -> int:
+        return len({(a.setting, a.question, a.turn) for a in self.result.answers})
+
+    def _tell(self, doing: str) -> None:
+        done = self._done
+        fresh = done - self._before
+        left = None
+        if fresh >= FIRST_ESTIMATE:
+            left = (time.monotonic() - self._began) / fresh * (self.total - done)
+        self._events.put_nowait(Progress(done, self.total, doing, left, self._setting))
+
+
+def start_job(
+    order: Order, engines: Engines, folder: Path, replaced: Mapping[str, LaneSpec] | None = None
+) -> BenchJob:
+    """Begin a benchmark in ``folder``, which must not hold one; ``replaced`` are lanes to take instead of
+    the preset's of the same name.
+
+    Raises ``DatasetError``, ``LaneError``, and ``BenchError`` where the folder cannot be written.
+    """
+    head, questions = order.load()
+    specs = _specs(order.preset) | dict(replaced or {})
+    result = Result(head, folder=str(folder))
+    try:
+        writer = ResultWriter(folder, head)
+        for question in questions:
+            writer.write(question)
+            result.add(question)
+    except FileExistsError:
+        raise BenchError(f"{folder} holds a result already: resume it, or choose another folder.") from None
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    return BenchJob(result, writer, engines, specs)
+
+
+def resume_job(folder: Path, engines: Engines) -> BenchJob:
+    """Go on with the benchmark in ``folder``. Raises ``ResultError``, ``LaneError``, ``BenchError``."""
+    result = read_result(folder)
+    specs = _specs(result.plan.pair)
+    try:
+        writer = ResultWriter(folder)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    result.folder = str(folder)
+    return BenchJob(result, writer, engines, specs)
+
+
+def cannot_write(folder: Path, error: OSError) -> BenchError:
+    """What a full or forbidden disk means for a benchmark."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    why = "The disk is full" if full else f"{folder} cannot be written: {error.strerror or error}"
+    advice = "Free some space, then resume." if full else "Choose another folder."
+    return BenchError(f"{why}. {_kept(folder)} {advice}")
+
+
+def _kept(folder: Path) -> str:
+    return f"What was measured before is kept in {folder}."
+
+
+def _specs(preset: str) -> dict[str, LaneSpec]:
+    return {lane.name: lane for lane in load_preset(preset).lanes}
+
+
+def _engine_of(setting: Setting) -> tuple[str, int]:
+    return setting.lane, setting.num_speculative_tokens
+
+
+def _engine_line(number: int, spec: LaneSpec, client: LaneClient) -> Engine:
+    options = dict(spec.engine)
+    template = options.pop(TEMPLATE_OPTION, None) or {}
+    told = json.loads(template) if isinstance(template, str) else template
+    return Engine(number, client.fingerprint, told, options)
