@@ -65,6 +65,7 @@ class BenchJob:
         self._engines = engines
         self._specs = specs
         self._events: asyncio.Queue[Progress | Exception | None] = asyncio.Queue()
+        self._driver: asyncio.Task[None] | None = None
         self._measuring: Measuring | None = None
         self._stopped = False
         self._setting: int | None = None
@@ -79,7 +80,7 @@ class BenchJob:
 
     async def run(self) -> AsyncGenerator[Progress]:
         """Measure what is left; yields how far it is. Raises ``BenchError``."""
-        driver = asyncio.create_task(self._drive())
+        self._driver = driver = asyncio.create_task(self._drive())
         try:
             while (event := await self._events.get()) is not None:
                 if isinstance(event, Exception):
@@ -95,6 +96,8 @@ class BenchJob:
         self._stopped = True
         if self._measuring is not None:
             await self._measuring.stop()
+        elif self._driver is not None:  # it waits for an engine
+            self._driver.cancel()
 
     async def _drive(self) -> None:
         try:
@@ -102,6 +105,9 @@ class BenchJob:
                 if not self._stopped:
                     await self._measure_group(group)
             self._tell("stopped" if self._stopped else "done")
+        except asyncio.CancelledError:
+            self._tell("stopped")
+            raise
         except OSError as error:
             self._events.put_nowait(cannot_write(self.folder, error))
         except Exception as error:  # a fault of ours must reach whoever waits

@@ -16,7 +16,16 @@ from dflash_viz.metrics.measured.expectations import Expectation, Verdict, judge
 from dflash_viz.metrics.rules.case import Finding
 from dflash_viz.results import Result
 from dflash_viz.trace import Trace, TraceError, read_trace
+from dflash_viz.weights import WeightsError, resolve_model
+from dflash_viz.weights.compare import TensorDifference, differing_tensors
 
+DIFFERENCES = {
+    "reordered": "the same numbers in another order",
+    "changed": "other numbers",
+    "shape": "another shape or number format",
+    "missing": "nothing, where the expected drafter has something,",
+    "added": "something that the expected drafter does not have",
+}
 ANY_CONCURRENCY = 16
 """Requests at once where the expectation leaves it open: acceptance is the same, and it takes less time."""
 
@@ -87,12 +96,60 @@ def plan_check(pair: str, known: Sequence[Expectation], choice: Choice) -> Check
     return Check(order, _replaced(chosen, choice.drafter), tuple(rows))
 
 
-def conclude(result: Result, rows: Sequence[Expectation]) -> Validation:
-    """Judge a result, and look for the reasons in the traces of what failed."""
-    verdicts = judge(result, rows)
+def conclude(result: Result, check: Check) -> Validation:
+    """Judge a result; of what failed, look for the reasons in its traces and in its drafter's weights."""
+    verdicts = judge(result, check.rows)
     failed = {v.setting for v in verdicts if v.outcome == "fail" and v.setting is not None}
-    findings = {setting: diagnose(_traces(result, setting)) for setting in sorted(failed)}
+    findings = {
+        setting: [*_weights(result.plan.settings[setting].lane, check), *diagnose(_traces(result, setting))]
+        for setting in sorted(failed)
+    }
     return Validation(tuple(verdicts), findings)
+
+
+def _weights(lane: str, check: Check) -> list[Finding]:
+    """How a drafter that was taken instead of the preset's differs from it."""
+    replaced = check.replaced.get(lane)
+    own = next(spec for spec in load_preset(check.order.preset).lanes if spec.name == lane)
+    if replaced is None or replaced.drafter is None or own.drafter is None:
+        return []
+    try:
+        found = differing_tensors(resolve_model(own.drafter), resolve_model(replaced.drafter))
+    except (OSError, ValueError, WeightsError):  # another file format, or gone meanwhile
+        return []
+    if not found:
+        return []
+    by_layer: dict[str, list[TensorDifference]] = {}
+    for one in found:
+        by_layer.setdefault(_layer(one.name), []).append(one)
+    places = ", ".join(by_layer)
+    return [
+        Finding(
+            "weights",
+            f"The drafter's weights differ from the expected ones: {places}",
+            "These are not the weights that the expectation was recorded with. Numbers in another order mean "
+            "a tensor that was shuffled or transposed on its way; other numbers another training or a "
+            "damaged file.",
+            tuple(_told(place, some) for place, some in by_layer.items()),
+            f"Take the pair's own drafter ({own.drafter}), or export this one again and compare.",
+        )
+    ]
+
+
+def _layer(tensor: str) -> str:
+    """``layers.2.mlp.up_proj.weight`` is of layer 2; other tensors stand for themselves."""
+    parts = tensor.split(".")
+    if "layers" in parts[:-1] and (number := parts[parts.index("layers") + 1]).isdecimal():
+        return f"layer {number}"
+    return tensor
+
+
+def _told(place: str, found: Sequence[TensorDifference]) -> str:
+    """What is different in one place, each kind of difference with the tensors that have it."""
+    kinds: dict[str, list[str]] = {}
+    for one in found:
+        kinds.setdefault(DIFFERENCES[one.how], []).append(one.name)
+    return f"{place}: " + "; ".join(f"{kind} in {', '.join(names)}" for kind, names in kinds.items()) + "."
 
 
 def _rows(pair: str, known: Sequence[Expectation], dataset: str) -> list[Expectation]:

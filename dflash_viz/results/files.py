@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from dflash_viz.results.model import (
     Failure,
     Head,
     Line,
+    Plan,
     Question,
     Result,
     Sample,
@@ -25,6 +25,8 @@ from dflash_viz.results.model import (
 FILE_NAME = "result.jsonl"
 TRACES = "traces"
 MAX_BYTES = 200_000_000
+MAX_NUMBER = 2**63
+"""What tables can hold."""
 NO_RESULT = "This is no result of a benchmark: its first line is not a result's head."
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.json.Encoder()
@@ -147,9 +149,18 @@ def _head(text: bytes) -> Head:
         raise ResultError(f"The result's head is damaged: {error}.") from error
     if not isinstance(line, Head):
         raise ResultError(NO_RESULT)
-    if not line.plan.settings:
-        raise ResultError("The result's head is damaged: it has no settings.")
+    if fault := _plan_fault(line.plan):
+        raise ResultError(f"The result's head is damaged: {fault}.")
     return line
+
+
+def _plan_fault(plan: Plan) -> str:
+    if not plan.settings:
+        return "it has no settings"
+    numbers: list[float] = [plan.max_tokens]
+    for setting in plan.settings:
+        numbers += [setting.num_speculative_tokens, setting.temperature, setting.concurrency]
+    return "" if all(0 <= number < MAX_NUMBER for number in numbers) else "it holds a number that cannot be"
 
 
 def _fault(line: Line, result: Result) -> str:
@@ -182,7 +193,7 @@ def _sound(line: Answer | Sample | Stretch) -> bool:
     values = [getattr(line, name) for name in line.__struct_fields__]
     numbers = [v for v in values if isinstance(v, int | float)]
     numbers += [v for many in values if isinstance(many, list) for v in many]
-    return all(math.isfinite(number) and number >= 0 for number in numbers)
+    return all(0 <= number < MAX_NUMBER for number in numbers)
 
 
 def _drop_half_line(path: Path) -> None:

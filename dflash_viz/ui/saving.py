@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dflash_viz.lanes.spec import file_name
 from dflash_viz.trace import Trace, write_trace
-from dflash_viz.views.export import write_chrome, write_csv, write_parquet
+from dflash_viz.views.export import FILES
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,9 @@ class Export:
     write: Callable[[Sequence[Trace], Path], list[Path]]
 
 
-def _into(name: str, write: Callable[[Sequence[Trace], Path], None]) -> Callable[..., list[Path]]:
+def _into(key: str) -> Callable[..., list[Path]]:
+    name, write = FILES[key]
+
     def save(traces: Sequence[Trace], folder: Path) -> list[Path]:
         write(traces, folder / name)
         return [folder / name]
@@ -38,7 +40,7 @@ def _save_traces(traces: Sequence[Trace], folder: Path) -> list[Path]:
 
 EXPORTS = {
     "traces": Export("Traces (JSON Lines)", _save_traces),
-    "csv": Export("CSV, a row a step", _into("steps.csv", write_csv)),
-    "parquet": Export("Parquet, a row a step", _into("steps.parquet", write_parquet)),
-    "chrome": Export("Chrome trace events (Perfetto)", _into("run.trace.json", write_chrome)),
+    "csv": Export("CSV, a row a step", _into("csv")),
+    "parquet": Export("Parquet, a row a step", _into("parquet")),
+    "chrome": Export("Chrome trace events (Perfetto)", _into("chrome")),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +191,11 @@ def _about(traces: Sequence[Trace]) -> dict[str, Any]:
 def _identity(header: Header) -> dict[str, Any]:
     what = {"trace_id": header.trace_id, "lane": header.lane, "recorded_at": header.recorded_at}
     return {**what, "fingerprint": header.fingerprint}
+
+
+FILES: dict[str, tuple[str, Callable[[Sequence[Trace], Path], None]]] = {
+    "csv": ("steps.csv", write_csv),
+    "parquet": ("steps.parquet", write_parquet),
+    "chrome": ("run.trace.json", write_chrome),
+}
+"""By format: the file's name, and what writes it."""

@@ -83,7 +83,8 @@ def judge(result: Result, expectations: Sequence[Expectation]) -> list[Verdict]:
 
 
 def recorded_expectations(result: Result, pair: str, tolerance: float, note: str) -> list[Expectation]:
-    """Rows from a complete result: one for each of its drafting settings, by the pooled AL.
+    """Rows from a complete result: one for each of its drafting settings, by the pooled AL, which is the
+    same however many requests are answered at once.
 
     Targets and drafters are known by their content hashes, the questions by theirs. Raises
     ``ExpectationError`` for a result that would itself not be comparable with such a row.
@@ -131,7 +132,7 @@ def _judged(result: Result, row: Expectation) -> Verdict:
 
 def _recorded(result: Result, setting: int, pair: str, tolerance: float, note: str) -> Expectation:
     asked, plan, engine = result.plan.settings[setting], result.plan, result.engines.get(setting)
-    al, speedup = setting_value(result, setting, "al"), setting_value(result, setting, "speedup")
+    al = setting_value(result, setting, "al")
     if engine is None or al is None:
         raise ExpectationError(f"Nothing can be expected by {asked.lane} of this result: it has no AL.")
     target, drafter = engine.fingerprint.target, engine.fingerprint.drafter
@@ -151,9 +152,7 @@ def _recorded(result: Result, setting: int, pair: str, tolerance: float, note: s
         tolerance=tolerance,
         source=f"recorded {result.head.created_at[:10]} by version {result.head.program} on {device}",
         thinking=thinking(result, setting),
-        concurrency=asked.concurrency,
         num_questions=plan.dataset.num_questions,
-        speedup=round(speedup.value, 2) if speedup else None,
         note=note,
         drafter_hash=drafter.content_hash if drafter else None,
         target_hash=target.content_hash,
