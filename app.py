@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     except (LaneError, TraceError) as error:
         print(error, file=sys.stderr)
         return 2
-    demo = create_app(fleet, gallery, local=options.host in LOOPBACK)
+    demo = create_app(fleet, gallery, options.host in LOOPBACK, options.preset)
     try:
         url = launch(demo, options.host, options.port, block=False)
     except OSError:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import gradio as gr
 
+from dflash_viz.ui.measure import Measure
 from dflash_viz.ui.shelf import Shelf
 from dflash_viz.ui.stage import make_stage
 
@@ -47,6 +48,7 @@ class Layout:
     of their states at the beginning."""
 
     shelf: Shelf
+    measure: Measure
 
     def lay_out(self, titles: Mapping[str, str], chips: str) -> None:
         """Create the components."""
@@ -55,6 +57,7 @@ class Layout:
             with gr.Tab("Live", id=LIVE):
                 self._live(titles)
             self.shelf.lay_out()
+            self.measure.lay_out(titles)
 
     def _live(self, titles: Mapping[str, str]) -> None:
         with gr.Row(elem_classes="dv-columns"):

@@ -1,4 +1,4 @@
-"""Every run that can be opened, by where it lies: the gallery, this app's own runs, files."""
+"""Every run that can be opened, by where it lies: the gallery, this app's own runs, benchmarks, files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from dflash_viz.trace import Run, Trace, TraceError, read_traces
+from dflash_viz.trace import Run, Trace, TraceError, read_trace, read_traces
+from dflash_viz.ui.results import RESULT, trace_place
 from dflash_viz.ui.runs import RunSummary, open_run
 
 GALLERY = "gallery/"
@@ -40,6 +41,9 @@ class Library:
             if (run := self.gallery.get(place.address)) is None:
                 raise TraceError(NO_LINK)
             return run
+        if place.address.startswith(RESULT):
+            traces = _of_benchmark(trace_place(place.address))
+            return Run(_title(traces), traces, "A prompt of a benchmark, on its settings.", place.address)
         traces = distinct(open_run(place.address))
         return Run(_title(traces), traces, "A run of this app, from its traces.", place.address)
 
@@ -83,13 +87,27 @@ def _shortened(text: str) -> str:
 
 
 def _from_files(files: Sequence[Path]) -> Run:
-    traces = [trace for file in files for trace in read_traces(file)]
+    traces = _of_one_prompt([trace for file in files for trace in read_traces(file)])
+    names = ", ".join(file.name for file in files)
+    return Run(_title(traces), traces, f"From {names}.")
+
+
+def _of_benchmark(place: Path) -> list[Trace]:
+    """A folder of a benchmark's traces, or one of them with those beside it that answer the same prompt:
+    in the later turns of a conversation the prompts hold the lanes' own answers."""
+    if place.is_dir():
+        return _of_one_prompt(read_traces(place))
+    prompt = read_trace(place).header.prompt_token_ids
+    beside = read_traces(place.parent)
+    return distinct(trace for trace in beside if trace.header.prompt_token_ids == prompt)
+
+
+def _of_one_prompt(traces: Sequence[Trace]) -> list[Trace]:
+    """Traces of several files, which must answer one prompt: the page sets lanes side by side."""
     prompts = {tuple(trace.header.prompt_token_ids) for trace in traces}
     if len(prompts) > 1:
         raise TraceError(
             f"These files answer {len(prompts)} different prompts: open those of one prompt together, the "
             "others by themselves."
         )
-    traces = distinct(traces)
-    names = ", ".join(file.name for file in files)
-    return Run(_title(traces), traces, f"From {names}.")
+    return distinct(traces)

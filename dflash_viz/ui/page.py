@@ -18,6 +18,7 @@ from dflash_viz.ui.api import make_stream
 from dflash_viz.ui.chat import Exchange, Frame, Question, to_messages
 from dflash_viz.ui.layout import TITLE, Layout
 from dflash_viz.ui.library import Library
+from dflash_viz.ui.measure import Measure
 from dflash_viz.ui.playback import run_document
 from dflash_viz.ui.shelf import Shelf
 from dflash_viz.views.engine_status import Chip, chips_html
@@ -29,6 +30,7 @@ MAX_PROMPT_CHARACTERS = 20_000
 # queue begins, which shows nothing.
 MAX_RUNS = 32
 CHAT_EVERY_S = 0.25
+DEFAULT_PRESET = "embedded-cpu"
 
 WELCOME_NOTE = "A real run, recorded earlier. Ask something to see a live one."
 NO_ENGINE = "No engine runs here: this page shows recorded runs only."
@@ -37,9 +39,12 @@ NO_ENGINE = "No engine runs here: this page shows recorded runs only."
 class Page(Layout):
     """Wires the lanes to the components; holds the questions that run, by browser session."""
 
-    def __init__(self, fleet: Fleet | None, gallery: Sequence[Run], local: bool = True) -> None:
+    def __init__(
+        self, fleet: Fleet | None, gallery: Sequence[Run], local: bool = True, preset: str = DEFAULT_PRESET
+    ) -> None:
         self.fleet = fleet
         self.shelf = Shelf(Library(gallery), local)
+        self.measure = Measure(fleet, local, preset)
         self.lanes: dict[str, Lane] = fleet.lanes if fleet is not None else {}
         self.styles = lane_styles([(name, lane.spec.method) for name, lane in self.lanes.items()])
         self.greeting = run_document(_greeting(gallery[0], fleet is not None)) if gallery else ""
@@ -53,6 +58,7 @@ class Page(Layout):
             self.lay_out({name: style.title for name, style in self.styles.items()}, self._chips())
             self._events(demo)
             self.shelf.wire(demo, self.tabs, self.asked)
+            self.measure.wire(demo)
             if self.fleet is not None:
                 gr.events.api(make_stream(self.fleet), api_name="run", concurrency_limit=MAX_RUNS)
         return demo
@@ -89,13 +95,12 @@ class Page(Layout):
         if (refusal := self._refusal(text, values[self.chosen])) is not None:
             yield {self.stage: refusal}
             return
-        yield {self.box: ""}
+        yield {self.box: "", **self._busy()}
         answer = self._answer(text, values, str(request.session_hash))
         async with contextlib.aclosing(answer) as updates:
             async for update in updates:
-                yield update
-                if update.get(self.conversation) is values[self.conversation]:  # no lane has answered
-                    yield {self.box: text}
+                no_answer = update.get(self.conversation) is values[self.conversation]
+                yield {**update, self.box: text} if no_answer else update
 
     async def _answer(
         self, text: str, values: dict[Any, Any], key: str, kept: list[Exchange] | None = None
@@ -107,8 +112,7 @@ class Page(Layout):
         self._dropped.pop(key, None)
         yield {
             self.asked: (*values[self.asked], question.run.id),
-            self.chatbot: _shown(conversation, text), self.send: _off(), self.stop: _on(),
-            self.again: _off(), self.files: _hidden(),
+            self.chatbot: _shown(conversation, text), **self._busy(),
         }  # fmt: skip
         try:
             async with contextlib.aclosing(
@@ -156,12 +160,18 @@ class Page(Layout):
                 # The chat draws a message anew each time: it follows the stage in larger strides.
                 speak = time.monotonic() - said > CHAT_EVERY_S
                 said = time.monotonic() if speak else said
-                shown: dict[Any, Any] = {self.stage: frame.document}
+                shown: dict[Any, Any] = {self.stage: frame.document, **self._busy()}
                 if frame.finished:
                     shown |= self._finish(frame, question, kept)
                 elif speak:
                     shown[self.chatbot] = _shown(question.earlier, text, frame.answer)
                 yield shown
+
+    def _busy(self) -> dict[Any, Any]:
+        """The buttons while a question runs. Every update says them again, and the last one says all that
+        is to stay: gradio's page patches each update into the objects of the one before, which it may not
+        have read yet, so that what only one of two quick updates says can be lost."""
+        return {self.send: _off(), self.stop: _on(), self.again: _off(), self.files: _hidden()}
 
     def _finish(self, frame: Frame, question: Question, kept: list[Exchange]) -> dict[Any, Any]:
         turns = kept if frame.exchange is None else [*question.earlier, frame.exchange]
@@ -194,11 +204,10 @@ class Page(Layout):
         if values[self.temperature] > 0 and seed is not None:
             seed = int(seed) + 1
         again = {**values, self.conversation: conversation[:-1], self.seed: seed}
-        yield {self.seed: seed}
         answer = self._answer(conversation[-1].question, again, str(request.session_hash), conversation)
         async with contextlib.aclosing(answer) as updates:
             async for update in updates:
-                yield update
+                yield {self.seed: seed, **update}
 
     async def halt(self, request: gr.Request) -> None:
         """The stop button: end this browser's question at once."""
@@ -301,10 +310,13 @@ def _hidden() -> Any:
     return gr.update(visible=False)
 
 
-def create_app(fleet: Fleet | None, gallery: Sequence[Run], local: bool = True) -> gr.Blocks:
+def create_app(
+    fleet: Fleet | None, gallery: Sequence[Run], local: bool = True, preset: str = DEFAULT_PRESET
+) -> gr.Blocks:
     """Build the app around a fleet (None: no engine) and the recorded gallery, whose first run greets.
 
     ``local``: whoever uses the page sits at this machine. Only they may open its files by their path,
-    and see the runs of every visit; others see those of their own.
+    run benchmarks, and see the runs of every visit; others see those of their own. ``preset`` is what
+    the fleet was made from.
     """
-    return Page(fleet, gallery, local).build()
+    return Page(fleet, gallery, local, preset).build()

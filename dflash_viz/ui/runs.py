@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import secrets
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from dflash_viz.lanes.spec import file_name
 from dflash_viz.trace import Line, Trace, TraceError, TraceWriter, read_summary, read_traces
 from dflash_viz.trace.reader import readable, trace_files
+from dflash_viz.ui.ids import began, is_id, new_id
 from dflash_viz.weights.resolver import cache_dir
 
 KEPT_RUNS = 250
@@ -20,9 +18,6 @@ NO_RUN = (
     "There is no such run here: it was deleted, nothing of it has been recorded yet, or it was recorded on "
     "another machine."
 )
-
-# The 22 characters are 16 random bytes: whoever knows a run's id can open it, and nobody guesses one.
-_ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9_-]{22}", re.ASCII)
 
 
 def runs_dir() -> Path:
@@ -113,7 +108,7 @@ class RunSummary:
 
 def new_run() -> RunFolder:
     """A place for the traces of a run that begins now."""
-    made = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_urlsafe(16)}"
+    made = new_id()
     return RunFolder(made, runs_dir() / made)
 
 
@@ -143,7 +138,7 @@ def delete_run(run: str) -> None:
 
 def _folder(run: str) -> Path:
     """A run's folder, for an id that may come from anywhere."""
-    folder = runs_dir() / run if _ID.fullmatch(run) else None
+    folder = runs_dir() / run if is_id(run) else None
     if folder is None or folder.is_symlink() or not folder.is_dir():
         raise TraceError(NO_RUN)
     return folder
@@ -153,23 +148,22 @@ def _folders() -> list[Path]:
     """The folders of all runs, newest first: their names begin with the time."""
     if not runs_dir().is_dir():
         return []
-    return sorted((f for f in runs_dir().iterdir() if _ID.fullmatch(f.name) and f.is_dir()), reverse=True)
+    return sorted((f for f in runs_dir().iterdir() if is_id(f.name) and f.is_dir()), reverse=True)
 
 
 def _summary(folder: Path) -> RunSummary:
-    day, clock = folder.name[:8], folder.name[9:15]
-    began = f"{day[:4]}-{day[4:6]}-{day[6:]}T{clock[:2]}:{clock[2:4]}:{clock[4:]}"
+    when = began(folder.name)
     try:
         lanes, faults = readable(trace_files(folder), read_summary)
     except TraceError as error:
-        return RunSummary(folder.name, began, problem=str(error))
+        return RunSummary(folder.name, when, problem=str(error))
     if not lanes:
-        return RunSummary(folder.name, began, problem=" ".join(faults) or "It holds no traces.")
+        return RunSummary(folder.name, when, problem=" ".join(faults) or "It holds no traces.")
     lanes.sort(key=lambda lane: lane.header.recorded_at)
     first = lanes[0].header
     return RunSummary(
         folder.name,
-        began,
+        when,
         first.question,
         tuple(lane.header.lane for lane in lanes),
         sum(lane.tokens for lane in lanes),

@@ -16,9 +16,10 @@ ASSETS = ROOT / "assets"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 QUEUE_POLL_S = 0.02
 
-# Gradio confines our style sheets to what lies inside its frame; these rules are about the frame.
+# Gradio confines our style sheets to what lies inside its frame; these rules are about the frame, in whose
+# hidden overflow nothing could stay in sight while the page scrolls.
 FRAME_STYLE = """
-.gradio-container { max-width: 1600px !important; margin: 0 auto !important; }
+.gradio-container { max-width: 1600px !important; margin: 0 auto !important; overflow: clip !important; }
 @media (max-width: 800px) { .gradio-container .main.app { padding: 12px !important; } }
 """
 
@@ -63,6 +64,7 @@ def launch(demo: gr.Blocks, host: str, port: int, block: bool = True) -> str:
             ASSETS / "inspector.css",
             ASSETS / "app.css",
             ASSETS / "findings.css",
+            ASSETS / "measured.css",
         ],
         theme=gr.themes.Default(
             font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"], primary_hue="blue"
