@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,7 +53,7 @@ class ResultWriter:
         self.folder = folder
         path = folder / FILE_NAME
         if head is None:
-            _drop_half_line(path)
+            _end_last_line(path)
         else:
             folder.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab" if head is None else "xb")
@@ -99,7 +100,10 @@ def read_result(path: Path) -> Result:
     """
     try:
         file = path / FILE_NAME if path.is_dir() else path
-        if file.stat().st_size > MAX_BYTES:
+        told = file.stat()
+        if not stat.S_ISREG(told.st_mode):  # a device never ends
+            raise ResultError(f"{path.name} holds no result: it is no file.")
+        if told.st_size > MAX_BYTES:
             raise ResultError(f"The result is larger than {MAX_BYTES // 1_000_000} MB.")
         data = file.read_bytes()
     except (OSError, ValueError) as error:
@@ -196,8 +200,16 @@ def _sound(line: Answer | Sample | Stretch) -> bool:
     return all(0 <= number < MAX_NUMBER for number in numbers)
 
 
-def _drop_half_line(path: Path) -> None:
-    """Cut what was being written when a benchmark was killed."""
+def _end_last_line(path: Path) -> None:
+    """Cut what was being written when a benchmark was killed; a line that lacks its end alone is whole."""
     data = path.read_bytes()
-    if data and not data.endswith(b"\n"):
-        os.truncate(path, data.rfind(b"\n") + 1)
+    begin = data.rfind(b"\n") + 1
+    if begin == len(data):
+        return
+    try:
+        _decoder.decode(data[begin:])
+    except _UNREADABLE:
+        os.truncate(path, begin)
+    else:
+        with path.open("ab") as file:
+            file.write(b"\n")

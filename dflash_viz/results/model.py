@@ -204,7 +204,7 @@ class Result(msgspec.Struct):
         return self.head.plan
 
     def add(self, line: Line) -> None:
-        """Take in the next line after the head. Asking a question again replaces its failure."""
+        """Take in the next line after the head."""
         if isinstance(line, Question):
             self.questions[line.id] = line
         elif isinstance(line, Engine):
@@ -223,13 +223,15 @@ class Result(msgspec.Struct):
         return [answer for answer in self.answers if answer.setting == setting]
 
     def open_failures(self) -> list[Failure]:
-        """The failures that no later answer, or engine, has made good."""
+        """The failures that nothing later has made good, each once: the question's answer, or an engine that
+        measured its setting to the end."""
         answered = {(a.setting, a.question, a.turn) for a in self.answers}
+        latest = {(one.setting, one.question, one.turn): one for one in self.failures}
+        measured = {number for number in self.engines if self.finished(number)}
         return [
             one
-            for one in self.failures
-            if (one.setting, one.question, one.turn) not in answered
-            and not (one.question == "" and one.setting in self.engines)
+            for key, one in latest.items()
+            if key not in answered and not (one.question == "" and one.setting in measured)
         ]
 
     def finished(self, setting: int) -> bool:
