@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator, Callable
+from decimal import Decimal
 from typing import Protocol
 
 import msgspec
@@ -85,7 +86,8 @@ def roomy(spec: LaneSpec, concurrency: int) -> LaneSpec:
     engine = {**spec.engine, "max-num-seqs": concurrency}
     if (cache := engine.get("kv-cache-memory-bytes")) is not None:
         factor = -(-concurrency // room)
+        number = r"\d+(?:\.\d+)?"
         engine["kv-cache-memory-bytes"] = re.sub(
-            r"\d+", lambda n: str(int(n[0]) * factor), str(cache), count=1
+            number, lambda n: str(Decimal(n[0]) * factor), str(cache), count=1
         )
     return msgspec.structs.replace(spec, engine=engine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,6 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 
 How = Literal["reordered", "changed", "shape", "missing", "added"]
-_BITS = {"BF16": 2, "F16": 2, "F32": 4, "F64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8, "I32": 4, "U8": 1}
 
 
 @dataclass(frozen=True)
@@ -66,5 +66,5 @@ def _difference(first: _Tensor, second: _Tensor) -> How | None:
 
 def _sorted(tensor: _Tensor) -> np.ndarray:
     """The tensor's numbers as bit patterns, sorted: numpy knows no bfloat16."""
-    kind = np.dtype(f"u{_BITS.get(tensor.dtype, 1)}")
-    return np.sort(np.frombuffer(tensor.data, dtype=kind))
+    size = len(tensor.data) // math.prod(tensor.shape) or 1  # formats of less than a byte are packed
+    return np.sort(np.frombuffer(tensor.data, dtype=np.dtype(f"u{size}")))
