@@ -127,7 +127,7 @@ class EngineServer:
             self.log.write_bytes(b"")
         except OSError as error:
             raise LaneError(f"The engine's log {self.log} cannot be written: {error}.") from error
-        print(f"{self.spec.name}: the engine's log is {self.log}", flush=True)
+        print(f"{self.spec.name}: the engine's log is {self.log}", file=sys.stderr, flush=True)
         self._keeper = subprocess.Popen(
             [sys.executable, "-m", "dflash_viz.lanes.keeper", str(self.log), *self._command],
             stdin=subprocess.PIPE,
