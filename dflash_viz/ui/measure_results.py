@@ -63,7 +63,7 @@ class MeasureResults(MeasureLayout):
         self.setting.input(self.draw_setting, chosen, self.course_plot, **latest)
         self.curve_key.input(self.draw_curve, chosen, self.curve_plot, **latest)
         self.second.input(self.compare, [self.look, self.second], [self.comparison, self.message], **latest)
-        self.formats.input(self.save, [self.look, self.formats], [self.message, self.saved], **quiet)
+        self.formats.input(self.save, [self.look, self.formats], [self.message, self.saved], **latest)
         self.delete.click(lambda: gr.update(visible=True), None, self.sure, **quiet)
         self.keep.click(lambda: gr.update(visible=False), None, self.sure, **quiet)
         self.really.click(self.remove, [self.look, self.mine], self.shown, **quiet)

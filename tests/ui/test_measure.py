@@ -29,6 +29,14 @@ HOSTILE = "</textarea><script>alert(1)</script><img src=x onerror=alert(2)>"
 SLOW_MS = 20_000
 
 
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    """Charts and files take longer than five seconds where much else runs."""
+    expect.set_options(timeout=SLOW_MS)
+    yield
+    expect.set_options(timeout=5_000)
+
+
 @pytest.fixture
 def page(page: Page) -> Page:
     page.set_default_timeout(SLOW_MS)
@@ -209,7 +217,7 @@ def test_a_prompt_leads_to_its_traces(viewer: App, page: Page, own: Path) -> Non
         summary.click()
     link.click()
     stage = page.locator("#recorded-stage")
-    expect(stage.locator(".dv-card")).to_have_count(len(list((GALLERY / "chat").iterdir())), timeout=SLOW_MS)
+    expect(stage.locator(".dv-card")).to_have_count(len(list((GALLERY / "chat").iterdir())))
     prompt = read_trace(next((GALLERY / "chat").iterdir())).header.question
     expect(stage.locator(".dv-prompt")).to_contain_text(prompt[:60])
     expect(page).to_have_url(re.compile(r"run=result(%2F|/)\d{8}-"))
