@@ -161,8 +161,8 @@ class MeasureLayout:
             "Resume this benchmark", visible=False, elem_id="bench-resume", variant="primary"
         )
         self.live = gr.Plot(label="The course so far", visible=False, elem_id="bench-live")
-        self.result = gr.HTML(NOTHING_OPEN, elem_id="bench-result", padding=False)
         self.comparison = gr.HTML("", visible=False, elem_id="bench-comparison", padding=False)
+        self.result = gr.HTML(NOTHING_OPEN, elem_id="bench-result", padding=False)
         with gr.Column(visible=False, elem_id="bench-charts") as self.charts:
             self.al_plot = gr.Plot(label="Acceptance length", elem_id="bench-al")
             self.position_plot = gr.Plot(label="Acceptance by position", elem_id="bench-positions")
