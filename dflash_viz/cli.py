@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -42,6 +43,8 @@ from dflash_viz.weights.resolver import ROOT
 EXPECTATIONS = ROOT / "assets" / "expectations"
 FAULTS = (BenchError, DatasetError, ExpectationError, LaneError, ResultError, TraceError)
 EXIT_FAILED, EXIT_WRONG, EXIT_STOPPED = 1, 2, 130
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What commands a terminal, turns its text round, or cannot be printed; tabs and line ends may stay."""
 
 app = typer.Typer(
     help="Measure and validate speculative decoding on real engines.",
@@ -116,9 +119,9 @@ def bench(
     stopped = _run(job)
     verdicts = judge(job.result, read_expectations(EXPECTATIONS))
     _show(job.result, verdicts, as_json)
-    _terminal.print(f"The result is in {job.folder}")
+    _print(f"The result is in {job.folder}", sys.stderr)
     if stopped:
-        _terminal.print(f"Go on with it: python -m dflash_viz bench --resume {job.folder}")
+        _print(f"Go on with it: python -m dflash_viz bench --resume {job.folder}", sys.stderr)
         raise typer.Exit(EXIT_STOPPED)
     if job.result.open_failures():
         raise typer.Exit(EXIT_FAILED)
@@ -149,7 +152,7 @@ def validate(
     check = plan_check(pair, read_expectations(EXPECTATIONS), choice)
     job = start_job(check.order, OwnEngines(), out or new_result(), check.replaced)
     if _run(job):
-        _terminal.print(f"Stopped before everything was measured; the answers are in {job.folder}")
+        _print(f"Stopped before everything was measured; the answers are in {job.folder}", sys.stderr)
         raise typer.Exit(EXIT_STOPPED)
     validation = conclude(job.result, check)
     if as_json:
@@ -157,9 +160,9 @@ def validate(
         made = document(job.result, validation.verdicts)
         _print_json({**made, "passed": validation.passed, "findings": findings})
     else:
-        print(markdown(job.result, validation.verdicts))
-        print(_outcome(validation, job.result))
-    _terminal.print(f"The result is in {job.folder}")
+        _print(markdown(job.result, validation.verdicts))
+        _print(_outcome(validation, job.result))
+    _print(f"The result is in {job.folder}", sys.stderr)
     if not validation.passed:
         raise typer.Exit(EXIT_FAILED)
 
@@ -179,15 +182,14 @@ def report(
     verdicts = judge(shown, read_expectations(EXPECTATIONS))
     if compare is not None:
         frame = compare_frame(shown, read_result(compare))
-        print(frame.to_json(orient="records", indent=1) if as_json else frame.to_string(index=False))
+        _print(frame.to_json(orient="records", indent=1) if as_json else frame.to_string(index=False))
         return
     formats = _words(to)
     if unknown := [name for name in formats if name not in FORMATS]:
         raise ResultError(f"There is no format {unknown[0]!r}. Formats: {', '.join(FORMATS)}.")
-    for name in formats:
-        for file in write_measured(shown, verdicts, name, out):
-            print(file)
-    if not formats:
+    if formats:
+        _list([file for name in formats for file in write_measured(shown, verdicts, name, out)], as_json)
+    else:
         _show(shown, verdicts, as_json)
 
 
@@ -207,12 +209,12 @@ def trace(
         out.mkdir(parents=True, exist_ok=True)
         file_name, write = FILES[name]
         write(traces, out / file_name)
-        print(out / file_name)
-    if not formats:
-        if as_json:
-            _print_json(summary(traces))
-        else:
-            print(summary_text(traces))
+    if formats:
+        _list([out / FILES[name][0] for name in formats], as_json)
+    elif as_json:
+        _print_json(summary(traces))
+    else:
+        _print(summary_text(traces))
 
 
 def main() -> None:
@@ -220,10 +222,10 @@ def main() -> None:
     try:
         app()
     except FAULTS as error:
-        print(error, file=sys.stderr)
+        _print(str(error), sys.stderr)
         sys.exit(EXIT_WRONG)
     except OSError as error:
-        print(f"{error.filename or 'A file'}: {error.strerror or error}", file=sys.stderr)
+        _print(f"{error.filename or 'A file'}: {error.strerror or error}", sys.stderr)
         sys.exit(EXIT_WRONG)
 
 
@@ -255,7 +257,12 @@ def _run(job: BenchJob) -> bool:
 
 
 def _bar() -> Bar:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     return Bar(*columns, console=_terminal)
 
 
@@ -282,11 +289,24 @@ def _show(result: Result, verdicts: Sequence[Verdict], as_json: bool) -> None:
     if as_json:
         _print_json(document(result, verdicts))
     else:
-        print(markdown(result, verdicts))
+        _print(markdown(result, verdicts))
+
+
+def _list(files: Sequence[Path], as_json: bool) -> None:
+    """Say which files were written."""
+    if as_json:
+        _print_json([str(file) for file in files])
+    else:
+        _print("\n".join(str(file) for file in files))
 
 
 def _print_json(made: Any) -> None:
-    print(json.dumps(made, indent=1, ensure_ascii=False))
+    _print(json.dumps(made, indent=1, ensure_ascii=False))
+
+
+def _print(text: str, to: TextIO | None = None) -> None:
+    """Print what may hold text of models, users and files; control characters as JSON writes them."""
+    print(CONTROLS.sub(lambda one: f"\\u{ord(one[0]):04x}", text), file=to)
 
 
 def _turns(choice: TurnChoice) -> Turns:

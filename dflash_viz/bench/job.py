@@ -190,9 +190,10 @@ def start_job(
         for question in questions:
             writer.write(question)
             result.add(question)
-    except FileExistsError:
-        raise BenchError(f"{folder} holds a result already: resume it, or choose another folder.") from None
     except OSError as error:
+        if isinstance(error, FileExistsError) and folder.is_dir():
+            message = f"{folder} holds a result already: resume it, or choose another folder."
+            raise BenchError(message) from None
         raise cannot_write(folder, error) from error
     return BenchJob(result, writer, engines, specs)
 

@@ -102,7 +102,7 @@ def read_result(path: Path) -> Result:
         file = path / FILE_NAME if path.is_dir() else path
         told = file.stat()
         if not stat.S_ISREG(told.st_mode):  # a device never ends
-            raise ResultError(f"{path.name} holds no result: it is no file.")
+            raise ResultError(f"{path.name or path} holds no result: it is no file.")
         if told.st_size > MAX_BYTES:
             raise ResultError(f"The result is larger than {MAX_BYTES // 1_000_000} MB.")
         data = file.read_bytes()
@@ -110,7 +110,7 @@ def read_result(path: Path) -> Result:
         if isinstance(error, ResultError):
             raise
         why = getattr(error, "strerror", None) or error
-        raise ResultError(f"{path.name} holds no result: {why}.") from error
+        raise ResultError(f"{path.name or path} holds no result: {why}.") from error
     result = decode_result(data)
     if (file.parent / TRACES).is_dir():
         result.folder = str(file.parent)
@@ -144,7 +144,7 @@ def _head(text: bytes) -> Head:
         raise ResultError(NO_RESULT) from error
     if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
         raise ResultError(
-            f"This result has schema version {version[:20]}; this program reads {SCHEMA_VERSION}. "
+            f"This result has schema version {version[:20]!r}; this program reads {SCHEMA_VERSION}. "
             "Open it with the version of DFlash Viz that wrote it."
         )
     try:

@@ -37,10 +37,10 @@ def _one(trace: Trace, traces: Sequence[Trace]) -> dict[str, Any]:
 
 def summary_text(traces: Sequence[Trace]) -> str:
     """The same to read, with the definition of every figure."""
-    parts = [_text(one) for one in summary(traces)]
-    shown = {f.key for f in FIGURES if any(one["figures"].get(f.key) is not None for one in summary(traces))}
-    definitions = [f"{f.label}: {f.definition}" for f in FIGURES if f.key in shown]
-    return "\n\n".join([*parts, "\n".join(definitions)])
+    told = summary(traces)
+    shown = [f for f in FIGURES if any(one["figures"].get(f.key) is not None for one in told)]
+    definitions = [f"{f.label}: {f.definition}" for f in shown]
+    return "\n\n".join([*map(_text, told), "\n".join(definitions)])
 
 
 def _text(one: dict[str, Any]) -> str:

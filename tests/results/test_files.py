@@ -129,6 +129,12 @@ def test_where_there_is_no_file_the_message_says_so(name: str, tmp_path: Path) -
         read_result(tmp_path / name)
 
 
+def test_the_folder_that_one_is_in_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ResultError, match=r"^\. holds no result: No such file or directory\.$"):
+        read_result(Path())
+
+
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).symlink_to("/dev/null")
     with pytest.raises(ResultError, match="holds no result: it is no file"):

@@ -234,11 +234,11 @@ def test_a_line_of_another_kind_is_no_head() -> None:
     assert refusal(data[-1]) == NO_RESULT
 
 
-@pytest.mark.parametrize("version", ["2.0", "0.9", "10.0", "", "x", "1x.0"])
+@pytest.mark.parametrize("version", ["2.0", "0.9", "10.0", "", "x", "1x.0", "2\n\x1b[2J"])
 def test_another_major_version_is_refused(version: str) -> None:
     told = refusal(edited("head", lambda head: head.update(schema=version)))
     assert told == (
-        f"This result has schema version {version}; this program reads {SCHEMA_VERSION}. "
+        f"This result has schema version {version!r}; this program reads {SCHEMA_VERSION}. "
         "Open it with the version of DFlash Viz that wrote it."
     )
 
