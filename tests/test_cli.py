@@ -1,0 +1,421 @@
+"""The command line without engines: what goes where, and one line for whatever the user can mend."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pytest
+
+from dflash_viz import cli
+from dflash_viz.results import Failure, Result, Setting, read_result, write_result
+from dflash_viz.trace import Check, Message, read_trace
+from dflash_viz.views.export import FILES
+from dflash_viz.views.measured_files import FORMATS
+from dflash_viz.weights.resolver import ROOT
+from tests.bench.made import written
+from tests.measured import change_answers, made_result, made_settings
+
+GALLERY = ROOT / "assets" / "recorded" / "gallery"
+HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b31m\u202e\r"
+NOWHERE = "title: Nowhere\nlanes:\n  - {{name: {lane}, method: none, target: ./nowhere}}\n"
+
+Shown = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test works in a folder and with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DFLASH_VIZ_CACHE", str(tmp_path / "cache"))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """Run the command line in this process; its exit status."""
+    monkeypatch.setattr(sys, "argv", ["dflash_viz", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Result:
+    """A result in the folder ``result``."""
+    made = made_result(num_questions=6)
+    (tmp_path / "result").mkdir()
+    write_result(made, tmp_path / "result" / "result.jsonl")
+    return made
+
+
+def test_a_report_is_printed_as_markdown(
+    result: Result, monkeypatch: pytest.MonkeyPatch, capsys: Shown
+) -> None:
+    assert run(monkeypatch, "report", "result") == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("## embedded-cpu on builtin")
+    assert "| dflash |" in shown.out
+    assert shown.err == ""
+    assert run(monkeypatch, "report", "result/result.jsonl") == 0
+    assert capsys.readouterr().out == shown.out
+
+
+def test_a_report_for_machines_is_one_document(
+    result: Result, monkeypatch: pytest.MonkeyPatch, capsys: Shown
+) -> None:
+    assert run(monkeypatch, "report", "result", "--json") == 0
+    shown = capsys.readouterr()
+    made = json.loads(shown.out)
+    assert [one["lane"] for one in made["settings"]] == ["dflash", "eagle3", "ngram", "none"]
+    accepted = sum(one.num_accepted for one in result.answers_of(0))
+    drafts = sum(one.num_drafts for one in result.answers_of(0))
+    assert made["settings"][0]["figures"]["al"]["value"] == pytest.approx(1 + accepted / drafts)
+    assert shown.err == ""
+
+
+def test_a_report_judges_by_the_shipped_expectations(
+    monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    write_result(made_result(pair="embedded"), tmp_path / "mine.jsonl")
+    assert run(monkeypatch, "report", "mine.jsonl", "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    assert "embedded" in {one["expectation"]["pair"] for one in made["verdicts"]}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_of_a_report(
+    name: str, result: Result, monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    assert run(monkeypatch, "report", "result", "--to", name, "--out", "new/folder") == 0
+    files = [tmp_path / line for line in capsys.readouterr().out.splitlines()]
+    assert files
+    assert set((tmp_path / "new" / "folder").iterdir()) == set(files)
+    assert all(file.stat().st_size > 0 for file in files)
+    if name == "csv":
+        assert len(pd.read_csv(tmp_path / "new" / "folder" / "answers.csv")) == len(result.answers)
+
+
+def test_the_files_written_for_machines(
+    result: Result, monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    assert run(monkeypatch, "report", "result", "--to", "json, markdown", "--json", "--out", "w") == 0
+    assert json.loads(capsys.readouterr().out) == ["w/result.json", "w/result.md"]
+    assert run(monkeypatch, "trace", GALLERY / "chat", "--to", "csv", "--json", "--out", "w") == 0
+    assert json.loads(capsys.readouterr().out) == ["w/steps.csv"]
+    assert {file.name for file in (tmp_path / "w").iterdir()} == {"result.json", "result.md", "steps.csv"}
+
+
+def test_two_results_are_compared(
+    result: Result, monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    other = made_result(made_settings(("dflash", "none")), num_questions=6)
+    change_answers(other, 0, decode_s=1.0)
+    write_result(other, tmp_path / "other.jsonl")
+    assert run(monkeypatch, "report", "result", "--compare", "other.jsonl", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {one["lane"] for one in rows} >= {"dflash", "none"}
+    assert run(monkeypatch, "report", "result", "--compare", "other.jsonl") == 0
+    table = capsys.readouterr().out
+    header, *lines = table.splitlines()
+    assert "lane" in header.split()
+    assert len(lines) == len(rows)
+
+
+def test_traces_are_summed_up(monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
+    assert run(monkeypatch, "trace", GALLERY / "bad") == 0
+    shown = capsys.readouterr()
+    for lane in ("dflash", "eagle3", "ngram", "none"):
+        assert f"{lane} ({lane}, K = " in shown.out
+    assert "  ! Acceptance is low at every position" in shown.out
+    assert "What to do: Ask a question from the drafter's own field first" in shown.out
+    # Every figure that is shown is defined.
+    for figure in cli_figures(shown.out):
+        assert f"\n{figure}: " in shown.out
+    assert shown.err == ""
+
+
+def cli_figures(text: str) -> set[str]:
+    """The labels of the figures in a summary."""
+    lines = (line for line in text.splitlines() if line.startswith("  ") and line[2] not in " !")
+    labels = {line[2:26].strip() for line in lines if not line.startswith(("  ended:", "  notice:"))}
+    assert len(labels) > 5
+    return labels
+
+
+def test_traces_for_machines(monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
+    assert run(monkeypatch, "trace", GALLERY / "chat", "--json") == 0
+    shown = capsys.readouterr()
+    made = json.loads(shown.out)
+    assert [one["lane"] for one in made] == ["dflash", "eagle3", "ngram", "none"]
+    counts = [read_trace(file).end for file in sorted((GALLERY / "chat").iterdir())]
+    assert [one["check"] for one in made] == [end.check.message for end in counts if end]
+    assert made[0]["figures"]["speedup"] is not None
+    assert made[0]["agrees"] is True
+    assert shown.err == ""
+
+
+def test_one_trace_has_nothing_to_be_faster_than(monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
+    assert run(monkeypatch, "trace", GALLERY / "chat" / "1-dflash.jsonl.gz", "--json") == 0
+    (made,) = json.loads(capsys.readouterr().out)
+    assert made["figures"]["speedup"] is None
+    assert made["K"] == 5
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_format_of_traces(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    assert run(monkeypatch, "trace", GALLERY / "chat", "--to", name, "--out", "new/folder") == 0
+    file = Path("new/folder") / FILES[name][0]
+    assert capsys.readouterr().out == f"{file}\n"
+    assert (tmp_path / file).stat().st_size > 1000
+
+
+def test_a_damaged_trace_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path) -> None:
+    data = gzip.decompress((GALLERY / "chat" / "1-dflash.jsonl.gz").read_bytes())
+    (tmp_path / "cut.jsonl").write_bytes(data[: len(data) // 2])
+    assert run(monkeypatch, "trace", "cut.jsonl") == 0
+    shown = capsys.readouterr().out
+    assert "  notice: " in shown
+    assert "ended: cut short; check: none" in shown
+
+
+def controls(text: str) -> list[str]:
+    """What of a text a terminal would obey, or show in another order."""
+    return [c for c in text if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160 or c == "\u202e"]
+
+
+def hostile_result(folder: Path) -> None:
+    """A result whose every text would command a terminal."""
+    settings = [Setting(f"a{HOSTILE}", "dflash", 5, 0.0, 1), Setting(f"b{HOSTILE}", "none", 0, 0.0, 1)]
+    made = made_result(settings, num_questions=3, pair=f"pair{HOSTILE}")
+    made.failures = [Failure(0, f"failed {HOSTILE}", f"q{HOSTILE}")]
+    check = Check(False, f"disagrees {HOSTILE}")
+    for number in range(2):
+        change_answers(made, number, text=HOSTILE, kind=f"kind{HOSTILE}", check=check)
+    folder.mkdir()
+    write_result(made, folder / "result.jsonl")
+
+
+def hostile_trace(file: Path) -> None:
+    """A trace whose every text would command a terminal."""
+    trace = read_trace(GALLERY / "chat" / "1-dflash.jsonl.gz")
+    assert trace.end is not None
+    asked = [Message("user", f"why{HOSTILE}")]
+    trace.header = msgspec.structs.replace(trace.header, lane=f"lane{HOSTILE}", messages=asked)
+    trace.end = msgspec.structs.replace(trace.end, check=Check(False, f"disagrees {HOSTILE}"))
+    file.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in trace.lines()))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "bad"),
+        ("report", "bad", "--json"),
+        ("report", "bad", "--compare", "bad"),
+        ("report", "bad", "--compare", "bad", "--json"),
+        ("trace", "bad.jsonl"),
+        ("trace", "bad.jsonl", "--json"),
+        ("report", f"bad{HOSTILE}"),
+        ("trace", f"bad{HOSTILE}"),
+        ("bench", f"bad{HOSTILE}"),
+        ("bench", "--preset", f"bad{HOSTILE}.yaml"),
+        ("bench", "--lanes", HOSTILE),
+        ("validate", "--pair", HOSTILE),
+    ],
+)
+def test_nothing_commands_the_terminal(
+    arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    hostile_result(tmp_path / "bad")
+    hostile_trace(tmp_path / "bad.jsonl")
+    status = run(monkeypatch, *arguments)
+    shown = capsys.readouterr()
+    assert controls(shown.out + shown.err) == []
+    assert (status, shown.err.count("\n")) == ((2, 1) if HOSTILE in "".join(arguments) else (0, 0))
+    if "--json" in arguments:
+        assert "\x1b]0;mine" in str(json.loads(shown.out)) or "\\x1b]0;mine" in str(json.loads(shown.out))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("bench", "gsm9k"), "There is no data set 'gsm9k'. Known are builtin, gsm8k, "),
+        (("bench", "--lanes", "dflash,nobody"), "There is no lane 'nobody'. Lanes: dflash, eagle3, ngram, "),
+        (("bench", "--preset", "nothing"), "There is no preset 'nothing'. Known presets: embedded-cpu."),
+        (("bench", "--k", "x"), "--k takes numbers with commas between, not 'x'."),
+        (("bench", "--k", "5;7"), "--k takes numbers with commas between, not '5;7'."),
+        (("bench", "--k", "5.5"), "--k takes numbers with commas between, not '5.5'."),
+        (("bench", "--k", "3,0"), "K must be at least 1, not 0."),
+        (("bench", "--temperature", "warm"), "--temperature takes numbers with commas between, not 'warm'."),
+        (("bench", "--temperature", "nan"), "The temperature must be from 0 to 2."),
+        (("bench", "--temperature", ","), "Choose at least one temperature and one concurrency."),
+        (("bench", "--concurrency", "many"), "--concurrency takes numbers with commas between, not 'many'."),
+        (("bench", "--concurrency", "1,500"), "The concurrency must be from 1 to 128."),
+        (("bench", "--max-tokens", "0"), "An answer must have at least 1 token."),
+        (("bench", "--limit", "0"), "Ask at least 1 question."),
+        (("bench", "gsm8k", "--data", "missing"), "There is no file missing. Check the path."),
+        (("bench", "--data", "mine.jsonl"), "The built-in questions need no file: leave out mine.jsonl"),
+        (("bench", "bad.jsonl"), "bad.jsonl, line 3: it is not JSON that can be read ("),
+        (("bench", "gsm8k", "--data", "bad.jsonl"), "bad.jsonl, line 1: "),
+        (("bench", "--resume", "nothing"), "nothing holds no result: No such file or directory."),
+        (("bench", "--resume", "empty"), "empty holds no result: No such file or directory."),
+        (("bench", "--out", "taken"), "taken holds a result already: resume it, or choose another folder."),
+        (("bench", "--out", "bad.jsonl"), "bad.jsonl cannot be written: File exists."),
+        (("bench", "--out", "bad.jsonl/in"), "bad.jsonl/in cannot be written: Not a directory."),
+        (
+            ("validate", "--pair", "nobody"),
+            "There are no expectations for the pair 'nobody'. Pairs: embedded,",
+        ),
+        (
+            ("validate", "--pair", "qwen3-8b"),
+            "No preset ships for the pair 'qwen3-8b': write one, and name it",
+        ),
+        (
+            ("validate", "--pair", "embedded", "--dataset", "mbpp"),
+            "The pair 'embedded' has no expectations on 'mbpp'. Data sets: builtin",
+        ),
+        (
+            ("validate", "--pair", "embedded", "--lanes", "none"),
+            "The preset 'embedded-cpu' has no lane of none with a method in dflash",
+        ),
+        (
+            ("validate", "--pair", "embedded", "--drafter", "x", "--lanes", "ngram"),
+            "--drafter replaces the drafter of one lane: choose it with --lanes",
+        ),
+        (("validate", "--pair", "embedded", "--out", "taken", "--lanes", "dflash"), "taken holds a result"),
+        (("report", "nothing"), "nothing holds no result: No such file or directory."),
+        (("report", "empty"), "empty holds no result: No such file or directory."),
+        (("report", "bad.jsonl"), "This is no result of a benchmark: its first line is not a result's head."),
+        (("report", "taken", "--to", "csv,xls"), "There is no format 'xls'. Formats: csv, parquet, json, "),
+        (("report", "taken", "--to", "csv", "--out", "bad.jsonl"), "bad.jsonl: File exists"),
+        (("report", "taken", "--compare", "nothing"), "nothing holds no result: No such file or directory."),
+        (("trace", "nothing"), "nothing cannot be read: No such file or directory."),
+        (("trace", "empty"), "empty holds no traces: no file in it ends in .jsonl or .jsonl.gz."),
+        (
+            ("trace", str(GALLERY / "chat"), "--to", "xls"),
+            "There is no format 'xls'. Formats: csv, parquet, ",
+        ),
+        (("trace", str(GALLERY / "chat"), "--to", "csv", "--out", "bad.jsonl"), "bad.jsonl: File exists"),
+    ],
+)
+def test_what_the_user_can_mend_is_one_line(
+    arguments: Sequence[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cli, "_run", never)
+    written(tmp_path / "bad.jsonl", {"turns": ["One?"]}, {"turns": ["Two?"]}, "{no JSON")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "taken").mkdir()
+    write_result(made_result(num_questions=1), tmp_path / "taken" / "result.jsonl")
+    before = sorted(tmp_path.rglob("*"))
+    assert run(monkeypatch, *arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith(told)
+    assert shown.err.count("\n") == 1
+    assert shown.err.endswith("\n")
+    assert shown.out == ""
+    assert sorted(tmp_path.rglob("*")) == before, "nothing is left behind"
+
+
+def never(job: Any) -> bool:
+    """In place of what runs a benchmark: none of these orders may come so far."""
+    raise AssertionError(f"a benchmark of {job.total} answers began")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("bench", "--limit", "few"), ("validate",), ("report",), ("bench", "--turns", "all"), ("nothing",)],
+)
+def test_wrong_use_is_explained(
+    arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown
+) -> None:
+    monkeypatch.setattr(cli, "_run", never)
+    assert run(monkeypatch, *arguments) == 2
+    shown = capsys.readouterr()
+    assert "Usage: " in shown.err
+    assert "Traceback" not in shown.err
+    assert shown.out == ""
+
+
+def test_bad_lines_are_skipped_when_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    (tmp_path / "nowhere.yaml").write_text(NOWHERE.format(lane="alone"))
+    written(tmp_path / "mine.jsonl", {"turns": ["One?"]}, "{no JSON", {"turns": ["Two?"]})
+    options = ("--preset", "nowhere.yaml", "--skip-bad-lines", "--out", "made")
+    assert run(monkeypatch, "bench", "mine.jsonl", *options) == 1
+    made = read_result(tmp_path / "made")
+    assert [one.turns for one in made.questions.values()] == [["One?"], ["Two?"]]
+    (skipped,) = made.plan.dataset.skipped
+    assert skipped.startswith("mine.jsonl, line 2: ")
+
+
+@pytest.mark.parametrize("lane", ["alone", "'[/] [red]alone'"])
+def test_an_engine_that_cannot_start_is_a_failure(
+    lane: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    """The lane's target is nowhere, which is known before an engine starts."""
+    (tmp_path / "nowhere.yaml").write_text(NOWHERE.format(lane=lane))
+    folder = tmp_path / ("long" * 20) / ("name" * 20)
+    order = ("--preset", "nowhere.yaml", "--limit", "2", "--k", "1,2", "--concurrency", "2,1", "--seed", "5")
+    assert run(monkeypatch, "bench", *order, "--max-tokens", "7", "--json", "--out", folder) == 1
+    shown = capsys.readouterr()
+    made = json.loads(shown.out)
+    assert [one["setting"] for one in made["failures"]] == [0, 1]
+    assert "There is no model './nowhere'" in made["failures"][0]["message"]
+    # In one piece, however narrow the terminal is, so that it can be copied.
+    assert f"The result is in {folder}\n" in shown.err
+    plan = read_result(folder).plan
+    assert [one.concurrency for one in plan.settings] == [2, 1]
+    assert (plan.max_tokens, plan.seed, plan.dataset.num_questions) == (7, 5, 2)
+    assert run(monkeypatch, "bench", "--resume", folder, "--json") == 1
+    again = json.loads(capsys.readouterr().out)
+    assert [one["setting"] for one in again["failures"]] == [0, 1]
+
+
+def test_without_a_folder_the_result_is_in_the_cache(
+    monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    (tmp_path / "nowhere.yaml").write_text(NOWHERE.format(lane="alone"))
+    assert run(monkeypatch, "bench", "--preset", "nowhere.yaml", "--limit", "1") == 1
+    shown = capsys.readouterr()
+    (folder,) = (tmp_path / "cache" / "results").iterdir()
+    assert f"The result is in {folder}\n" in shown.err
+    assert shown.out.startswith("## nowhere.yaml on builtin")
+
+
+def test_a_check_that_could_not_be_made_did_not_pass(
+    monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    preset = NOWHERE.format(lane="wide").replace("none", "dflash, drafter: ./nobody")
+    (tmp_path / "nowhere.yaml").write_text(preset)
+    options = ("--pair", "embedded", "--preset", "nowhere.yaml", "--out", "made")
+    assert run(monkeypatch, "validate", *options) == 1
+    assert "\nValidation FAILED.\n" in capsys.readouterr().out
+    assert run(monkeypatch, "validate", *options[:-1], "again", "--json") == 1
+    shown = capsys.readouterr()
+    made = json.loads(shown.out)
+    assert made["passed"] is False
+    assert made["findings"] == {}
+    assert "The result is in again\n" in shown.err
+
+
+def test_help_needs_neither_engine_nor_page() -> None:
+    code = (
+        "import runpy, sys; sys.modules.update(vllm=None, torch=None, transformers=None, gradio=None);"
+        "sys.argv = ['dflash_viz', '--help']; runpy.run_module('dflash_viz', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, timeout=120, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(command in done.stdout for command in ("bench", "validate", "report", "trace"))
+    assert done.stderr == ""
