@@ -106,7 +106,7 @@ def _figures(result: Result) -> Iterator[Part]:
     yield _figure_table(result, values, "Every setting that was measured [95 % interval]", MAIN)
     for sentence in stops_paying(result):
         yield Paragraph(sentence)
-    yield Definitions([*defined(MAIN), ("[ ]", INTERVALS)])
+    yield Folded("What the columns mean", [Definitions([*defined(MAIN), ("[ ]", INTERVALS)])])
     rest = [figure.key for figure in MEASURED if figure.key not in MAIN]
     table = _figure_table(result, values, "The other figures of every setting [95 % interval]", rest)
     yield Folded("More figures", [table, Definitions(defined(rest))])
@@ -185,8 +185,8 @@ def _quality(result: Result) -> Iterator[Part]:
     )
     yield Paragraph(
         "Good: the answer's final number is the reference's, or its code parses as Python (it is not run). "
-        "Cut short: ended at the limit of tokens. p: how probable so uneven a split between “only here” and "
-        "“only without speculation” is if both are equally good (two-sided sign test).",
+        "Cut short: ended at the limit of tokens, so not judged. p: how probable so uneven a split between "
+        "“only here” and “only without speculation” is if both are equally good (two-sided sign test).",
         "note",
     )
 

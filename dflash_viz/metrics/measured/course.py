@@ -9,9 +9,12 @@ import msgspec
 from dflash_viz.metrics.counters import Counters
 from dflash_viz.metrics.measured.bootstrap import Estimate
 from dflash_viz.metrics.measured.figures import setting_value
-from dflash_viz.results import Result, Setting, labels
+from dflash_viz.results import Result, Sample, Setting, labels
 
 GAIN = "throughput_gain"
+COUNTS = ("output_tokens", "num_drafts", "num_draft_tokens", "num_accepted")
+SHORT = 0.5
+"""Share of the interval before it under which an interval is no point of its own."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,7 @@ def course(result: Result, setting: int) -> list[CoursePoint]:
     """The course of a setting over all its stretches, one after another."""
     points: list[CoursePoint] = []
     before, last = 0.0, 0.0  # seconds of the stretches before this one, and of this one so far
-    for sample in result.samples:
-        if sample.setting != setting or sample.seconds <= 0:
-            continue
+    for sample in _joined([one for one in result.samples if one.setting == setting and one.seconds > 0]):
         # A sample that begins well before the last one ended belongs to a new stretch.
         if sample.at - sample.seconds < last - sample.seconds / 2:
             before, last = before + last, 0.0
@@ -51,6 +52,23 @@ def course(result: Result, setting: int) -> list[CoursePoint]:
             )
         )
     return points
+
+
+def _joined(samples: list[Sample]) -> list[Sample]:
+    """The samples with a short one at a stretch's end, which says little, as part of the one before."""
+    found: list[Sample] = []
+    for sample in samples:
+        before = found[-1] if found else None
+        follows = before is not None and abs(sample.at - sample.seconds - before.at) < before.seconds / 2
+        if before is not None and follows and sample.seconds < before.seconds * SHORT:
+            found[-1] = msgspec.structs.replace(
+                sample,
+                seconds=before.seconds + sample.seconds,
+                **{name: getattr(before, name) + getattr(sample, name) for name in COUNTS},
+            )
+        else:
+            found.append(sample)
+    return found
 
 
 def against(result: Result, key: str) -> dict[str, list[tuple[int, Estimate]]]:

@@ -25,7 +25,7 @@ EXACT = "float32"
 @dataclass(frozen=True)
 class Quality:
     """What was checked of a setting's answers: ``good`` of ``judged``; ``cut`` ended at the largest number
-    of tokens (such code is not judged: it was not finished).
+    of tokens and is not judged: it was not finished.
 
     On the questions that were judged here and without speculation: ``both_good``, good in ``only_this``,
     good in ``only_plain``, and the two-sided sign test's p value of the last two. None where there is
@@ -83,8 +83,10 @@ def _checked(result: Result, setting: int) -> dict[str, _Checked]:
 
 
 def _good(question: Question, answer: Answer) -> bool | None:
+    if answer.finish_reason == CUT:
+        return None
     if question.grader == "python":
-        return None if answer.finish_reason == CUT else parses_as_python(answer.text)
+        return parses_as_python(answer.text)
     expected = final_number(question.reference)
     return None if expected is None else final_number(answer.text) == expected
 

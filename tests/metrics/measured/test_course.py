@@ -100,3 +100,15 @@ def test_no_gain_without_a_measurement_without_speculation() -> None:
         msgspec.structs.replace(one, seconds=0.0) if one.setting == 3 else one for one in result.stretches
     ]
     assert [number for number, _ in against(result, "throughput_gain")["dflash"]] == [1]
+
+
+def test_a_short_last_interval_is_part_of_the_one_before() -> None:
+    result = empty_result(made_settings(("dflash",)))
+    result.samples = [
+        Sample(0, 1.0, 1.0, 40, 10, 50, 15, 4, 0),
+        Sample(0, 2.0, 1.0, 40, 10, 50, 15, 4, 0),
+        Sample(0, 2.1, 0.1, 60, 5, 25, 25, 0, 0),
+    ]
+    whole = CoursePoint(2.1, 100 / 1.1, 1 + 40 / 15, 0, 0)
+    assert course(result, 0)[0] == CoursePoint(1.0, 40.0, 2.5, 4, 0)
+    assert course(result, 0)[1:] == [whole]

@@ -303,7 +303,7 @@ def test_a_result_meets_its_own_recorded_rows(tmp_path: Path) -> None:
         "dflash-hash",
         "content",
     )
-    assert (first.num_questions, first.concurrency, first.thinking) == (12, 1, None)
+    assert (first.num_questions, first.concurrency, first.thinking) == (12, None, None)
     assert first.source == "recorded 2026-01-01 by version 0.5.0 on CPU"
     assert first.al == pytest.approx(al(result), abs=0.001)
     assert rows[2].drafter == "", "n-gram has no drafter"

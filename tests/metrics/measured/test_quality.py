@@ -175,12 +175,12 @@ def test_counts_by_hand() -> None:
     assert (plain.good, plain.p_value) == (19, None)
 
 
-def test_cut_code_is_not_judged_and_cut_numbers_are() -> None:
+def test_what_was_cut_is_not_judged() -> None:
     result = made_result(made_settings(("dflash", "none")), num_questions=30)
     spoil(result, 0, "code", 3, text="```python\ndef f(", finish_reason="length")
     spoil(result, 0, "maths", 2, text="So far 1 +", finish_reason="length")
     dflash, _ = quality(result)
-    assert (dflash.judged, dflash.good, dflash.cut, dflash.only_plain) == (17, 15, 5, 2)
+    assert (dflash.judged, dflash.good, dflash.cut, dflash.only_plain) == (15, 15, 5, 0)
 
 
 def test_only_the_last_turn_is_judged() -> None:
