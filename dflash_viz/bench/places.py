@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
-from datetime import datetime
 from pathlib import Path
 
+from dflash_viz.trace.ids import new_id
 from dflash_viz.weights.resolver import cache_dir
 
 
@@ -15,5 +14,5 @@ def results_dir() -> Path:
 
 
 def new_result() -> Path:
-    """The folder for a result that begins now; whoever writes into it makes it."""
-    return results_dir() / f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_urlsafe(16)}"
+    """The folder for a result that begins now; it is made by whoever writes into it."""
+    return results_dir() / new_id()

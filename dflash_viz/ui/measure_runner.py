@@ -12,9 +12,10 @@ from dflash_viz.bench.datasets import DatasetError
 from dflash_viz.bench.engines import Engines
 from dflash_viz.bench.job import BenchError, BenchJob, Progress, resume_job, start_job
 from dflash_viz.bench.order import Order
+from dflash_viz.bench.places import new_result
 from dflash_viz.lanes import LaneError
 from dflash_viz.results import Result, ResultError
-from dflash_viz.ui.results import new_result, result_folder
+from dflash_viz.ui.results import result_folder
 
 STOP_S = 10.0
 """How long what runs may take to end by itself, an engine that is starting among it."""

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from dflash_viz.bench.places import results_dir
 from dflash_viz.results import (
     FILE_NAME,
     TRACES,
@@ -20,8 +21,7 @@ from dflash_viz.results import (
     read_result,
 )
 from dflash_viz.trace import TraceError
-from dflash_viz.ui.ids import began, is_id, new_id
-from dflash_viz.weights.resolver import cache_dir
+from dflash_viz.trace.ids import began, is_id
 
 RESULT = "result/"
 """How the addresses of the traces of results begin."""
@@ -53,16 +53,6 @@ class ResultSummary:
     def complete(self) -> bool:
         """Whether all that was planned is measured."""
         return not self.problem and self.finished == self.num_settings
-
-
-def results_dir() -> Path:
-    """Where the results of this user's benchmarks lie."""
-    return cache_dir() / "results"
-
-
-def new_result() -> Path:
-    """The folder for a result that begins now; it is made by whoever writes into it."""
-    return results_dir() / new_id()
 
 
 def recent() -> list[ResultSummary]:

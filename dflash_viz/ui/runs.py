@@ -9,8 +9,8 @@ from pathlib import Path
 
 from dflash_viz.lanes.spec import file_name
 from dflash_viz.trace import Line, Trace, TraceError, TraceWriter, read_summary, read_traces
+from dflash_viz.trace.ids import began, is_id, new_id
 from dflash_viz.trace.reader import readable, trace_files
-from dflash_viz.ui.ids import began, is_id, new_id
 from dflash_viz.weights.resolver import cache_dir
 
 KEPT_RUNS = 250

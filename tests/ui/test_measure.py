@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from dflash_viz.bench.places import new_result
 from dflash_viz.bench.record import GALLERY
 from dflash_viz.lanes import Fleet, load_preset
 from dflash_viz.lanes.server import free_port
@@ -19,7 +20,6 @@ from dflash_viz.metrics.measured.figures import setting_values
 from dflash_viz.results import FILE_NAME, DatasetPrint, Result, labels, read_result, write_result
 from dflash_viz.trace import ModelPrint, read_trace
 from dflash_viz.ui import create_app, launch, measure_runner
-from dflash_viz.ui.results import new_result
 from dflash_viz.views.measured_files import FORMATS
 from tests.measured import made_engine, made_result, made_settings
 from tests.ui.conftest import App

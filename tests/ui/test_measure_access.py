@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from dflash_viz.bench.job import BenchError
+from dflash_viz.bench.places import new_result
 from dflash_viz.lanes import Fleet, load_preset
 from dflash_viz.results import FILE_NAME, write_result
 from dflash_viz.ui.measure import Measure
 from dflash_viz.ui.measure_look import Look, Source
 from dflash_viz.ui.page import Page
-from dflash_viz.ui.results import new_result
 from tests.measured import made_result
 
 

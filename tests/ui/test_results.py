@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 import msgspec
 import pytest
 
+from dflash_viz.bench.places import new_result
 from dflash_viz.bench.record import GALLERY
 from dflash_viz.results import FILE_NAME, Result, ResultError, ResultWriter, write_result
 from dflash_viz.trace import TraceError, read_trace
@@ -18,7 +19,6 @@ from dflash_viz.ui.measure_look import Look, Source, source_of_path
 from dflash_viz.ui.results import (
     delete_result,
     id_of,
-    new_result,
     open_result,
     recent,
     trace_link,
