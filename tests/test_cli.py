@@ -389,7 +389,7 @@ def test_without_a_folder_the_result_is_in_the_cache(
     shown = capsys.readouterr()
     (folder,) = (tmp_path / "cache" / "results").iterdir()
     assert f"The result is in {folder}\n" in shown.err
-    assert shown.out.startswith("## nowhere.yaml on builtin")
+    assert shown.out.startswith("## nowhere on builtin")
 
 
 def test_a_check_that_could_not_be_made_did_not_pass(

@@ -17,7 +17,7 @@ from dflash_viz.bench.meter import Meter
 from dflash_viz.lanes import LaneError
 from dflash_viz.lanes.client import LaneClient
 from dflash_viz.lanes.spec import file_name
-from dflash_viz.results import TRACES, Answer, Failure, Line, Question, Result
+from dflash_viz.results import TRACES, Answer, Failure, Line, Question, Result, labels
 from dflash_viz.trace import Message, Sampling, write_trace
 
 WARM_TOKENS = 8
@@ -35,6 +35,7 @@ class Measuring:
         self._client = client
         self._keep = keep
         self._folder = Path(result.folder)
+        self._label = labels(result.plan.settings)[setting]
         self._given = {(a.question, a.turn): a.text for a in result.answers_of(setting)}
         self._places = {name: place for place, name in enumerate(result.questions)}
         self._running: set[Timed] = set()
@@ -126,7 +127,11 @@ class Measuring:
         if trace.end.finish_reason == "abort":
             return False
         file = self._trace_file(question, turn)
-        await asyncio.to_thread(write_trace, trace, self._folder / file)
+        # Traces of one prompt are shown side by side, where lanes alone would not tell them apart.
+        named = msgspec.structs.replace(trace.header, lane=self._label)
+        await asyncio.to_thread(
+            write_trace, msgspec.structs.replace(trace, header=named), self._folder / file
+        )
         self._take(timed.answer(self._setting, question.id, turn, question.kind, file))
         return True
 

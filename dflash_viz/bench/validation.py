@@ -99,7 +99,7 @@ def plan_check(pair: str, known: Sequence[Expectation], choice: Choice) -> Check
 def conclude(result: Result, check: Check) -> Validation:
     """Judge a result; of what failed, look for the reasons in its traces and in its drafter's weights."""
     verdicts = judge(result, check.rows)
-    failed = {v.setting for v in verdicts if v.outcome == "fail" and v.setting is not None}
+    failed = {verdict.setting for verdict in verdicts if verdict.outcome == "fail"}
     findings = {
         setting: [*_weights(result.plan.settings[setting].lane, check), *diagnose(_traces(result, setting))]
         for setting in sorted(failed)

@@ -146,7 +146,6 @@ def _verdicts(result: Result, verdicts: Sequence[Verdict]) -> Iterator[Part]:
 
 def _verdict_row(result: Result, verdict: Verdict) -> list[str]:
     row = verdict.expectation
-    reasons = [*verdict.reasons, *([row.note] if row.note else [])]
     return [
         MARKS[verdict.outcome],
         fitting_setting(result, verdict),
@@ -154,8 +153,8 @@ def _verdict_row(result: Result, verdict: Verdict) -> list[str]:
         f"{row.al:.2f} ({AL_NAMES[row.definition]})",
         f"{verdict.needed:.2f} ({row.tolerance:.0%})",
         with_interval(verdict.measured),
-        "; ".join(reasons) or NONE,
-        row.source,
+        "; ".join(verdict.reasons) or NONE,
+        f"{row.source}; {row.note}" if row.note else row.source,
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -75,7 +76,7 @@ def lane_labels(settings: Sequence[Setting]) -> list[str]:
 def title(result: Result) -> str:
     """A result in a few words: the pair, the data set, when it was measured."""
     plan = result.plan
-    return f"{plan.pair} on {plan.dataset.name}, {result.head.created_at[:16].replace('T', ' ')}"
+    return f"{Path(plan.pair).stem} on {plan.dataset.name}, {result.head.created_at[:16].replace('T', ' ')}"
 
 
 def about(result: Result) -> list[tuple[str, str]]:
@@ -155,7 +156,7 @@ def failures(result: Result) -> list[str]:
 
 def fitting_setting(result: Result, verdict: Verdict) -> str:
     """The name of the setting that a verdict is about."""
-    return NONE if verdict.setting is None else labels(result.plan.settings)[verdict.setting]
+    return labels(result.plan.settings)[verdict.setting]
 
 
 def shortened(text: str, length: int) -> str:

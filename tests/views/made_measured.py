@@ -31,7 +31,7 @@ def verdicts(result: Result, **changes: Any) -> list[Verdict]:
     return [
         Verdict(row(al=2.0, **changes), 0, "pass", measured, 1.8, ()),
         Verdict(row(**changes), 0, "fail", measured, 5.85, ("another drafter",)),
-        Verdict(row(method="eagle3", **changes), None, "not comparable", None, 5.85, ("K is 5, not 15",)),
+        Verdict(row(**changes), 0, "not comparable", None, 5.85, ("K is 5, not 15",)),
     ]
 
 

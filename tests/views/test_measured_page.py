@@ -135,12 +135,12 @@ def test_verdicts_have_a_mark_and_a_word(result: Result) -> None:
     html = result_html(result, verdicts(result, note="at most 2048 tokens"))
     _, *found = rows(html, "Every expectation")
     assert [row[0] for row in found] == ["✓ pass", "✗ fail", "– not comparable"]
-    assert [row[1] for row in found] == ["dflash", "dflash", "–"]
+    assert [row[1] for row in found] == ["dflash", "dflash", "dflash"]
     assert found[1][3:5] == ["6.50 (AL, mean of requests)", "5.85 (90%)"]
     assert re.fullmatch(r"\d\.\d\d \[.*\]", found[1][5])
     assert found[2][5] == "–"
-    assert found[2][6] == "K is 5, not 15; at most 2048 tokens"
-    assert [row[7] for row in found] == ["Table 1"] * 3
+    assert found[2][6] == "K is 5, not 15"
+    assert [row[7] for row in found] == ["Table 1; at most 2048 tokens"] * 3
     assert "some/drafter, K = 15, temperature 0, gsm8k" in found[1][2]
     assert "speedup there 5.15 ×" in found[1][2]
     assert "No expectation is known" in Reader(result_html(result, [])).text

@@ -110,7 +110,7 @@ def test_a_row_a_pair(result: Result) -> None:
 def test_a_row_a_verdict(result: Result) -> None:
     frame = verdicts_frame(verdicts(result, note="a note"))
     assert frame.outcome.tolist() == ["pass", "fail", "not comparable"]
-    assert frame.setting.isna().tolist() == [False, False, True]
+    assert frame.setting.tolist() == [0, 0, 0]
     assert frame.measured.isna().tolist() == [False, False, True]
     assert (frame.iloc[1].expected, frame.iloc[1].needed, frame.iloc[1].reasons) == (
         6.5,

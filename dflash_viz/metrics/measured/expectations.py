@@ -49,13 +49,13 @@ class ExpectationError(ValueError):
 class Verdict:
     """What became of one expectation.
 
-    ``setting`` is the one that fits it best, None when the result has none of the row's method.
-    ``measured`` is that setting's AL by the row's own definition, with its interval; it passes from
-    ``needed`` on. ``reasons``: why it is not comparable, or what should be known beside pass and fail.
+    ``setting`` is the one that fits it best, ``measured`` that setting's AL by the row's own definition,
+    with its interval; it passes from ``needed`` on. ``reasons``: why it is not comparable, or what should
+    be known beside pass and fail.
     """
 
     expectation: Expectation
-    setting: int | None
+    setting: int
     outcome: Outcome
     measured: Estimate | None
     needed: float
@@ -78,7 +78,8 @@ def write_expectations(rows: Sequence[Expectation], path: Path) -> None:
 
 
 def judge(result: Result, expectations: Sequence[Expectation]) -> list[Verdict]:
-    """A verdict for every row of the result's data set and of its pair or target; none for the others."""
+    """A verdict for every row of the result's data set, of its pair or target, and of a method that was
+    measured; none for the others."""
     return [_judged(result, row) for row in expectations if _concerns(row, result)]
 
 
@@ -108,16 +109,18 @@ def _rows(file: Path) -> list[Expectation]:
 
 
 def _concerns(row: Expectation, result: Result) -> bool:
-    if row.dataset != result.plan.dataset.name:
+    if row.dataset != result.plan.dataset.name or not _fitting(row, result):
         return False
     return row.pair == result.plan.pair or any(same_target(row, e) for e in result.engines.values())
 
 
+def _fitting(row: Expectation, result: Result) -> list[int]:
+    """The settings that draft by the row's method."""
+    return [n for n, asked in enumerate(result.plan.settings) if asked.method == row.method]
+
+
 def _judged(result: Result, row: Expectation) -> Verdict:
-    fitting = [n for n, asked in enumerate(result.plan.settings) if asked.method == row.method]
-    if not fitting:
-        reason = f"the result has no setting that drafts by {row.method}"
-        return Verdict(row, None, "not comparable", None, row.needed, (reason,))
+    fitting = _fitting(row, result)
     # The setting with the fewest obstacles; of several without any, the one with the fewest at once.
     against = {number: obstacles(row, result, number) for number in fitting}
     best = min(fitting, key=lambda n: (len(against[n]), result.plan.settings[n].concurrency))
