@@ -1,7 +1,7 @@
 """The ASGI middleware (``--middleware dflash_viz.hooks.route.TraceRoute``).
 
-It adds four routes to vLLM's own server, all behind a bearer token (environment variable
-``DFLASH_VIZ_TOKEN`` of the server process; without one they refuse):
+It adds four routes to vLLM's own server, all behind a token (environment variable ``DFLASH_VIZ_TOKEN``
+of the server process; without one they refuse), which comes as ``X-DFlash-Viz-Token`` or as a bearer:
 
 - ``GET /dflash_viz/hello``: installs the hooks if need be, and says what the engine is.
 - ``GET /dflash_viz/steps?prefix=P``: server-sent events, the engine steps of the requests whose
@@ -28,7 +28,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dflash_viz.hooks.wire import ROUTE, TOKEN_ENV, EngineStep, Fault, Record
+from dflash_viz.hooks.wire import ROUTE, TOKEN_ENV, TOKEN_HEADER, EngineStep, Fault, Record
 
 KEEPALIVE_S = 5.0
 _decoder = msgspec.msgpack.Decoder(Record)
@@ -162,7 +162,8 @@ def _refusal(request: Request) -> Response | None:
     if not token:
         why = f"The server was started without {TOKEN_ENV}: set it, and give the same token to the app."
         return Response(json.dumps({"error": why}), 403, media_type="application/json")
-    given = request.headers.get("authorization", "").removeprefix("Bearer ")
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+    given = request.headers.get(TOKEN_HEADER, bearer)
     if not hmac.compare_digest(given.encode(), token.encode()):
         return JSONResponse({"error": "The token is wrong."}, 401)
     return None

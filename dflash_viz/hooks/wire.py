@@ -11,6 +11,8 @@ import msgspec
 TOP_K_ARG = "dflash_viz_top_k"
 ROUTE = "/dflash_viz"
 TOKEN_ENV = "DFLASH_VIZ_TOKEN"
+# A header of our own, so that the server's API key can have ``Authorization``.
+TOKEN_HEADER = "X-DFlash-Viz-Token"
 
 
 def layer_ids(drafter: Mapping[str, Any]) -> list[int] | None:
@@ -62,7 +64,11 @@ class Row(msgspec.Struct, omit_defaults=True):
 
 class EngineStep(msgspec.Struct, omit_defaults=True, tag="step"):
     """One engine step; ``draft_start``/``draft_end`` belong to the pass that drafted its blocks, and
-    are 0 when no drafter ran (blocks without a drafter's pass are vLLM's placeholders)."""
+    are 0 when no drafter ran (blocks without a drafter's pass are vLLM's placeholders).
+
+    ``seq`` counts the records of one engine; with data parallelism ``engine`` says which one (its
+    rank), as each has a clock and a count of its own.
+    """
 
     seq: int
     verify_start: float
@@ -71,6 +77,7 @@ class EngineStep(msgspec.Struct, omit_defaults=True, tag="step"):
     draft_start: float = 0.0
     draft_end: float = 0.0
     batch_size: int = 1
+    engine: int = 0
 
 
 class Fault(msgspec.Struct, tag="fault"):
@@ -78,6 +85,7 @@ class Fault(msgspec.Struct, tag="fault"):
 
     seq: int
     message: str
+    engine: int = 0
 
 
 Record = EngineStep | Fault
