@@ -8,7 +8,7 @@ the same token) or a single step (against a lane without speculation every break
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -187,20 +187,20 @@ def _incomparable(a: Trace, b: Trace) -> Iterator[str]:
 
 def _fields(trace: Trace) -> Iterator[tuple[str, str]]:
     header = trace.header
-    yield from _flat("", header.fingerprint)
-    yield from _flat("sampling", header.sampling)
+    yield from leaves("", header.fingerprint)
+    yield from leaves("sampling", header.sampling)
     yield "contended_with", _text(header.contended_with)
     cached = trace.end.num_cached_prompt_tokens if trace.end else None
     yield "num_cached_prompt_tokens", _text(cached)
 
 
-def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
-    """Leaf values with their dotted paths."""
+def leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
+    """The values inside of structures and mappings, as text, each with its dotted path."""
     if isinstance(value, msgspec.Struct):
         value = {name: getattr(value, name) for name in value.__struct_fields__}
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _flat(f"{path}.{name}".lstrip("."), inner)
+            yield from leaves(f"{path}.{name}".lstrip("."), inner)
     else:
         yield path, _text(value)
 
@@ -208,6 +208,6 @@ def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
 def _text(value: object) -> str:
     if value is None:
         return ABSENT
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value)) or "none"
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

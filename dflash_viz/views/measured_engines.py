@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 import msgspec
 
+from dflash_viz.metrics.diff import ABSENT, leaves
 from dflash_viz.results import Engine, Result
-
-ABSENT = "–"
-"""The value of a field that an engine does not have or did not record."""
 
 
 def engine_fields(engine: Engine) -> dict[str, str]:
     """Everything about an engine by its dotted path: fingerprint, chat template's and server's options."""
     told = msgspec.to_builtins(engine)
     parts = {"": told["fingerprint"], "template": engine.template_options, "option": engine.options}
-    return dict(leaf for path, part in parts.items() for leaf in _leaves(path, part))
+    return dict(leaf for path, part in parts.items() for leaf in leaves(path, part))
 
 
 def common_fields(result: Result) -> dict[str, str]:
@@ -41,21 +37,3 @@ def changed_fields(a: Engine | None, b: Engine | None) -> list[tuple[str, str, s
     ours, theirs = ({} if one is None else engine_fields(one) for one in (a, b))
     values = [(path, ours.get(path, ABSENT), theirs.get(path, ABSENT)) for path in {**ours, **theirs}]
     return [row for row in values if row[1] != row[2]]
-
-
-def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _leaves(f"{path}.{name}".lstrip("."), inner)
-    else:
-        yield path, _text(value)
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return ABSENT
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value)) or "none"
-    return str(value)
