@@ -4,7 +4,7 @@ PORT ?= 7860
 BIN := $(VENV)/bin
 CHROMIUM := $(or $(DFLASH_VIZ_CHROMIUM),/usr/bin/chromium)
 
-.PHONY: install weights demo lint test test-engines test-page fast bench record clean
+.PHONY: install weights demo lint test test-engines test-pages fast bench record clean
 
 install: $(VENV)/.engine
 $(VENV)/.engine: requirements-engine-cpu.txt scripts/install.sh
@@ -29,14 +29,14 @@ lint: $(VENV)/.dev
 
 test: $(CHROMIUM)  ## everything: real engines, real browser
 	@$(MAKE) --no-print-directory -j2 lint weights
-	@$(MAKE) --no-print-directory -j2 -O test-engines test-page
-	$(BIN)/python -m pytest -m browser --ignore tests/page
+	@$(MAKE) --no-print-directory -j2 -O test-engines test-pages
+	$(BIN)/python -m pytest -m "browser and engine"
 
 test-engines:
 	$(BIN)/python -m pytest -m "not browser"
 
-test-page:  # beside the engines: these tests wait for a browser more than they compute
-	$(BIN)/python -m pytest tests/page -m browser -p no:cacheprovider
+test-pages:  # beside the engines: these tests wait for a browser more than they compute
+	$(BIN)/python -m pytest -m "browser and not engine" -p no:cacheprovider
 
 fast: lint  ## the tests that need neither engine nor browser
 	$(BIN)/python -m pytest -m "not engine and not browser"

@@ -38,7 +38,11 @@ def exact_lanes() -> list[LaneSpec]:
 _starting: list[Fleet] = []
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "app" in _fixtures(item):
+            item.add_marker("engine")
     items.sort(key=_place)
 
 
