@@ -1,4 +1,4 @@
-"""The command line: ``python -m dflash_viz bench|validate|report|trace``.
+"""The command line: ``python -m dflash_viz bench|validate|report|trace|space``.
 
 What is asked for goes to standard output, everything else (progress, notices) to standard error. Exit
 status: 0 all is well, 1 a validation failed or found nothing to judge, 2 something was wrong with what
@@ -32,6 +32,7 @@ from dflash_viz.bench.validation import Choice, Validation, conclude, plan_check
 from dflash_viz.lanes import LaneError
 from dflash_viz.metrics.measured.expectations import ExpectationError, Verdict, judge, read_expectations
 from dflash_viz.results import Result, ResultError, Turns, labels, read_result
+from dflash_viz.space.cli import app as space_app
 from dflash_viz.trace import TraceError, read_traces
 from dflash_viz.views.export import FILES
 from dflash_viz.views.measured_files import FORMATS, write_measured
@@ -52,6 +53,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(space_app, name="space")
 _terminal = Console(stderr=True)
 
 

@@ -19,7 +19,8 @@ ALLOWED = {
     "results": {"trace"},
     "metrics": {"trace", "results"},
     "views": {"metrics", "trace", "results"},
-    "ui": {"lanes", "trace", "results", "metrics", "views", "weights", "bench"},
+    "space": {"lanes", "weights.resolver"},
+    "ui": {"lanes", "trace", "results", "metrics", "views", "weights", "bench", "space"},
     "bench": {"hooks.wire", "lanes", "trace", "results", "metrics", "weights"},
 }
 
