@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from dflash_viz import cli
+from dflash_viz.lanes import LaneSpec
 from dflash_viz.results import Failure, Result, Setting, read_result, write_result
 from dflash_viz.trace import Check, Message, read_trace
 from dflash_viz.views.export import FILES
@@ -30,9 +31,14 @@ NOWHERE = "title: Nowhere\nlanes:\n  - {{name: {lane}, method: none, target: ./n
 Shown = pytest.CaptureFixture[str]
 
 
+def no_engine(spec: LaneSpec, *_: object) -> None:
+    raise AssertionError(f"the engine of {spec.name!r} was started")
+
+
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test works in a folder and with a cache of its own."""
+    """Every test works in a folder and with a cache of its own, and without engines whatever is broken."""
+    monkeypatch.setattr("dflash_viz.lanes.lane.EngineServer", no_engine)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DFLASH_VIZ_CACHE", str(tmp_path / "cache"))
 
@@ -169,6 +175,14 @@ def test_one_trace_has_nothing_to_be_faster_than(monkeypatch: pytest.MonkeyPatch
     assert made["K"] == 5
 
 
+def test_other_scripts_are_written_as_they_are(monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
+    file = GALLERY / "chinese" / "1-dflash.jsonl.gz"
+    question = read_trace(file).header.question
+    assert not question.isascii()
+    assert run(monkeypatch, "trace", file, "--json") == 0
+    assert question in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_every_format_of_traces(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
@@ -235,6 +249,7 @@ def hostile_trace(file: Path) -> None:
 def test_nothing_commands_the_terminal(
     arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(cli, "_run", never)
     hostile_result(tmp_path / "bad")
     hostile_trace(tmp_path / "bad.jsonl")
     status = run(monkeypatch, *arguments)

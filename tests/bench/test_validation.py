@@ -84,29 +84,31 @@ def test_a_data_set_without_expectations_is_named_with_those_there_are() -> None
 
 
 def test_a_data_set_is_chosen_by_its_name(tmp_path: Path) -> None:
-    known = [row(), row(dataset="gsm8k", num_questions=30, turns="both", max_tokens=99, concurrency=4)]
+    known = [row(), row(dataset="gsm8k", num_questions=30, turns="both", max_tokens=99, temperature=0.6)]
     check = plan_check("embedded", known, Choice(dataset="gsm8k", data=tmp_path))
     assert check.rows == (known[1],)
     order = check.order
     assert (order.dataset, order.path, order.limit, order.turns) == ("gsm8k", tmp_path, 30, "both")
-    assert (order.max_tokens, order.concurrencies) == (99, (4,))
+    assert (order.max_tokens, order.temperatures) == (99, (0.6,))
 
 
 def test_where_the_row_says_nothing_many_are_asked_at_once() -> None:
     order = plan_check("embedded", [row()], Choice()).order
     assert (order.concurrencies, order.limit) == ((ANY_CONCURRENCY,), None)
+    assert plan_check("embedded", [row(concurrency=4)], Choice()).order.concurrencies == (4,)
 
 
 def test_rows_that_need_another_benchmark_are_left_to_it() -> None:
     same = row(method="eagle3", num_speculative_tokens=3)
+    wide = row(num_speculative_tokens=16)
     others = [
         row(temperature=1.0), row(max_tokens=65), row(turns="both"), row(concurrency=1),
         row(num_questions=5), row(dataset="gsm8k"), row(pair="another"),
     ]  # fmt: skip
-    check = plan_check("embedded", [row(), *others, same], Choice())
-    assert check.rows == (row(), same)
+    check = plan_check("embedded", [row(), *others, wide, same], Choice())
+    assert check.rows == (row(), wide, same)
     assert check.order.lanes == ("dflash", "eagle3")
-    assert check.order.ks == (3, 5)
+    assert check.order.ks == (3, 5, 16)
 
 
 def test_lanes_are_chosen_and_the_rows_with_them() -> None:
