@@ -1,4 +1,4 @@
-"""The command line without engines: what goes where, and one line for whatever the user can mend."""
+"""The command line without engines: what it shows and writes, and with which exit status it ends."""
 
 from __future__ import annotations
 
@@ -6,51 +6,21 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pandas as pd
 import pytest
 
-from dflash_viz import cli
-from dflash_viz.lanes import LaneSpec
-from dflash_viz.results import Failure, Result, Setting, read_result, write_result
-from dflash_viz.trace import Check, Message, read_trace
+from dflash_viz.results import Result, read_result, write_result
+from dflash_viz.trace import read_trace
 from dflash_viz.views.export import FILES
 from dflash_viz.views.measured_files import FORMATS
 from dflash_viz.weights.resolver import ROOT
 from tests.bench.made import written
+from tests.cli.conftest import GALLERY, Shown, run
 from tests.measured import change_answers, made_result, made_settings
 
-GALLERY = ROOT / "assets" / "recorded" / "gallery"
-HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b31m\u202e\r"
 NOWHERE = "title: Nowhere\nlanes:\n  - {{name: {lane}, method: none, target: ./nowhere}}\n"
-
-Shown = pytest.CaptureFixture[str]
-
-
-def no_engine(spec: LaneSpec, *_: object) -> None:
-    raise AssertionError(f"the engine of {spec.name!r} was started")
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test works in a folder and with a cache of its own, and without engines whatever is broken."""
-    monkeypatch.setattr("dflash_viz.lanes.lane.EngineServer", no_engine)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DFLASH_VIZ_CACHE", str(tmp_path / "cache"))
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """Run the command line in this process; its exit status."""
-    monkeypatch.setattr(sys, "argv", ["dflash_viz", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    code = ended.value.code
-    assert isinstance(code, int)
-    return code
 
 
 @pytest.fixture
@@ -200,164 +170,6 @@ def test_a_damaged_trace_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Shown,
     shown = capsys.readouterr().out
     assert "  notice: " in shown
     assert "ended: cut short; check: none" in shown
-
-
-def controls(text: str) -> list[str]:
-    """What of a text a terminal would obey, or show in another order."""
-    return [c for c in text if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160 or c == "\u202e"]
-
-
-def hostile_result(folder: Path) -> None:
-    """A result whose every text would command a terminal."""
-    settings = [Setting(f"a{HOSTILE}", "dflash", 5, 0.0, 1), Setting(f"b{HOSTILE}", "none", 0, 0.0, 1)]
-    made = made_result(settings, num_questions=3, pair=f"pair{HOSTILE}")
-    made.failures = [Failure(0, f"failed {HOSTILE}", f"q{HOSTILE}")]
-    check = Check(False, f"disagrees {HOSTILE}")
-    for number in range(2):
-        change_answers(made, number, text=HOSTILE, kind=f"kind{HOSTILE}", check=check)
-    folder.mkdir()
-    write_result(made, folder / "result.jsonl")
-
-
-def hostile_trace(file: Path) -> None:
-    """A trace whose every text would command a terminal."""
-    trace = read_trace(GALLERY / "chat" / "1-dflash.jsonl.gz")
-    assert trace.end is not None
-    asked = [Message("user", f"why{HOSTILE}")]
-    trace.header = msgspec.structs.replace(trace.header, lane=f"lane{HOSTILE}", messages=asked)
-    trace.end = msgspec.structs.replace(trace.end, check=Check(False, f"disagrees {HOSTILE}"))
-    file.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in trace.lines()))
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("report", "bad"),
-        ("report", "bad", "--json"),
-        ("report", "bad", "--compare", "bad"),
-        ("report", "bad", "--compare", "bad", "--json"),
-        ("trace", "bad.jsonl"),
-        ("trace", "bad.jsonl", "--json"),
-        ("report", f"bad{HOSTILE}"),
-        ("trace", f"bad{HOSTILE}"),
-        ("bench", f"bad{HOSTILE}"),
-        ("bench", "--preset", f"bad{HOSTILE}.yaml"),
-        ("bench", "--lanes", HOSTILE),
-        ("validate", "--pair", HOSTILE),
-    ],
-)
-def test_nothing_commands_the_terminal(
-    arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(cli, "_run", never)
-    hostile_result(tmp_path / "bad")
-    hostile_trace(tmp_path / "bad.jsonl")
-    status = run(monkeypatch, *arguments)
-    shown = capsys.readouterr()
-    assert controls(shown.out + shown.err) == []
-    assert (status, shown.err.count("\n")) == ((2, 1) if HOSTILE in "".join(arguments) else (0, 0))
-    if "--json" in arguments:
-        assert "\x1b]0;mine" in str(json.loads(shown.out)) or "\\x1b]0;mine" in str(json.loads(shown.out))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("bench", "gsm9k"), "There is no data set 'gsm9k'. Known are builtin, gsm8k, "),
-        (("bench", "--lanes", "dflash,nobody"), "There is no lane 'nobody'. Lanes: dflash, eagle3, ngram, "),
-        (("bench", "--preset", "nothing"), "There is no preset 'nothing'. Known presets: embedded-cpu."),
-        (("bench", "--k", "x"), "--k takes numbers with commas between, not 'x'."),
-        (("bench", "--k", "5;7"), "--k takes numbers with commas between, not '5;7'."),
-        (("bench", "--k", "5.5"), "--k takes numbers with commas between, not '5.5'."),
-        (("bench", "--k", "3,0"), "K must be at least 1, not 0."),
-        (("bench", "--temperature", "warm"), "--temperature takes numbers with commas between, not 'warm'."),
-        (("bench", "--temperature", "nan"), "The temperature must be from 0 to 2."),
-        (("bench", "--temperature", ","), "Choose at least one temperature and one concurrency."),
-        (("bench", "--concurrency", "many"), "--concurrency takes numbers with commas between, not 'many'."),
-        (("bench", "--concurrency", "1,500"), "The concurrency must be from 1 to 128."),
-        (("bench", "--max-tokens", "0"), "An answer must have at least 1 token."),
-        (("bench", "--limit", "0"), "Ask at least 1 question."),
-        (("bench", "gsm8k", "--data", "missing"), "There is no file missing. Check the path."),
-        (("bench", "--data", "mine.jsonl"), "The built-in questions need no file: leave out mine.jsonl"),
-        (("bench", "bad.jsonl"), "bad.jsonl, line 3: it is not JSON that can be read ("),
-        (("bench", "gsm8k", "--data", "bad.jsonl"), "bad.jsonl, line 1: "),
-        (("bench", "--resume", "nothing"), "nothing holds no result: No such file or directory."),
-        (("bench", "--resume", "empty"), "empty holds no result: No such file or directory."),
-        (("bench", "--out", "taken"), "taken holds a result already: resume it, or choose another folder."),
-        (("bench", "--out", "bad.jsonl"), "bad.jsonl cannot be written: File exists."),
-        (("bench", "--out", "bad.jsonl/in"), "bad.jsonl/in cannot be written: Not a directory."),
-        (
-            ("validate", "--pair", "nobody"),
-            "There are no expectations for the pair 'nobody'. Pairs: embedded,",
-        ),
-        (
-            ("validate", "--pair", "qwen3-8b"),
-            "No preset ships for the pair 'qwen3-8b': write one, and name it",
-        ),
-        (
-            ("validate", "--pair", "embedded", "--dataset", "mbpp"),
-            "The pair 'embedded' has no expectations on 'mbpp'. Data sets: builtin",
-        ),
-        (
-            ("validate", "--pair", "embedded", "--lanes", "none"),
-            "The preset 'embedded-cpu' has no lane of none with a method in dflash",
-        ),
-        (
-            ("validate", "--pair", "embedded", "--drafter", "x", "--lanes", "ngram"),
-            "--drafter replaces the drafter of one lane: choose it with --lanes",
-        ),
-        (("validate", "--pair", "embedded", "--out", "taken", "--lanes", "dflash"), "taken holds a result"),
-        (("report", "nothing"), "nothing holds no result: No such file or directory."),
-        (("report", "empty"), "empty holds no result: No such file or directory."),
-        (("report", "bad.jsonl"), "This is no result of a benchmark: its first line is not a result's head."),
-        (("report", "taken", "--to", "csv,xls"), "There is no format 'xls'. Formats: csv, parquet, json, "),
-        (("report", "taken", "--to", "csv", "--out", "bad.jsonl"), "bad.jsonl: File exists"),
-        (("report", "taken", "--compare", "nothing"), "nothing holds no result: No such file or directory."),
-        (("trace", "nothing"), "nothing cannot be read: No such file or directory."),
-        (("trace", "empty"), "empty holds no traces: no file in it ends in .jsonl or .jsonl.gz."),
-        (
-            ("trace", str(GALLERY / "chat"), "--to", "xls"),
-            "There is no format 'xls'. Formats: csv, parquet, ",
-        ),
-        (("trace", str(GALLERY / "chat"), "--to", "csv", "--out", "bad.jsonl"), "bad.jsonl: File exists"),
-    ],
-)
-def test_what_the_user_can_mend_is_one_line(
-    arguments: Sequence[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(cli, "_run", never)
-    written(tmp_path / "bad.jsonl", {"turns": ["One?"]}, {"turns": ["Two?"]}, "{no JSON")
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "taken").mkdir()
-    write_result(made_result(num_questions=1), tmp_path / "taken" / "result.jsonl")
-    before = sorted(tmp_path.rglob("*"))
-    assert run(monkeypatch, *arguments) == 2
-    shown = capsys.readouterr()
-    assert shown.err.startswith(told)
-    assert shown.err.count("\n") == 1
-    assert shown.err.endswith("\n")
-    assert shown.out == ""
-    assert sorted(tmp_path.rglob("*")) == before, "nothing is left behind"
-
-
-def never(job: Any) -> bool:
-    """In place of what runs a benchmark: none of these orders may come so far."""
-    raise AssertionError(f"a benchmark of {job.total} answers began")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("bench", "--limit", "few"), ("validate",), ("report",), ("bench", "--turns", "all"), ("nothing",)],
-)
-def test_wrong_use_is_explained(
-    arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown
-) -> None:
-    monkeypatch.setattr(cli, "_run", never)
-    assert run(monkeypatch, *arguments) == 2
-    shown = capsys.readouterr()
-    assert "Usage: " in shown.err
-    assert "Traceback" not in shown.err
-    assert shown.out == ""
 
 
 def test_bad_lines_are_skipped_when_asked(
