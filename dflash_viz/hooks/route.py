@@ -46,7 +46,9 @@ class StepHub:
         self._socket.set_hwm(0)
         self._socket.bind(self.address)
         self._watchers: dict[asyncio.Queue[bytes], str] = {}
-        self._next_seq = 0
+        # By engine: each of a data parallel server counts its own records. It may have sent some to
+        # another server process before this one listened.
+        self._next_seq: dict[int, int] = {}
         self._task = asyncio.create_task(self._pump())
 
     def close(self) -> None:
@@ -60,11 +62,13 @@ class StepHub:
             try:
                 record = _decoder.decode(await self._socket.recv())
             except msgspec.MsgspecError as error:
-                self._publish(Fault(self._next_seq, f"a record could not be read: {error}"))
+                self._publish(Fault(0, f"a record could not be read: {error}"))
                 continue
-            if record.seq != self._next_seq:
-                self._publish(Fault(record.seq, f"{record.seq - self._next_seq} engine steps were lost"))
-            self._next_seq = record.seq + 1
+            expected = self._next_seq.get(record.engine, record.seq)
+            if record.seq != expected:
+                lost = f"{record.seq - expected} engine steps were lost"
+                self._publish(Fault(record.seq, lost, record.engine))
+            self._next_seq[record.engine] = record.seq + 1
             self._publish(record)
 
     def _publish(self, record: Record) -> None:
@@ -151,8 +155,8 @@ class TraceRoute:
 
     async def _remove(self, client: Any) -> None:
         async with self._lock:
-            await client.collective_rpc("dflash_viz_remove")
             if self._hub is not None:
+                await client.collective_rpc("dflash_viz_remove", args=(self._hub.address,))
                 self._hub.close()
                 self._hub = None
 

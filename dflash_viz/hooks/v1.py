@@ -1,48 +1,48 @@
 """Adapter for vLLM's V1 model runner (``v1/worker/gpu_model_runner.py``; the CPU build's runner
-inherits it; read in 0.32.0).
+inherits it; read in 0.26.0, 0.32.0 and 0.33.0).
 
 ``_sample`` is the one place that sees request ids, drafted ids, the target's logits and the
 rejection sampler's result together. The proposer runs right after it and drafts the blocks that
 the NEXT engine step verifies, so a record joins the previous proposal with this verification.
-The hooks only read, and a failing hook never stops the engine.
+On the CPU a record is made in ``_sample`` itself; on CUDA when the output is taken (see ``adapter``).
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from vllm.v1.sample import rejection_sampler
 
-from dflash_viz.hooks.wire import TOP_K_ARG, Draw, EngineStep, Fault, Record, Row, TopK
+from dflash_viz.hooks.adapter import (
+    Adapter,
+    Draws,
+    Emit,
+    Outcome,
+    Step,
+    asked_top_k,
+    real,
+    require,
+    require_one_stage,
+)
+from dflash_viz.hooks.tops import Span, Tops, to_device, to_host, top_of
 
-MAX_TOP_K = 20
 
-Emit = Callable[[Record], None]
-_ABSENT = object()
-
-
-class HookUnsupportedError(RuntimeError):
-    """This model runner does not look like the one the hooks were written for."""
-
-
-class V1Adapter:
+class V1Adapter(Adapter):
     """Wraps methods of one runner instance, its drafter's ``compute_logits`` and the functions that
-    draw in vLLM's rejection sampler; ``remove`` takes every wrapper off again."""
+    draw in vLLM's rejection sampler."""
 
     runner_version = "V1"
 
     def __init__(self, runner: Any, emit: Emit) -> None:
-        self.runner = runner
-        self._emit = emit
-        self._seq = 0
-        self._indices: dict[str, int] = {}
-        self._verify_start = 0.0
-        self._draft = (0.0, 0.0)
+        super().__init__(runner, emit)
+        # Whether results are still on their way when ``_sample`` returns.
+        self._deferred = runner.device.type == "cuda"
+        self._pending: Step | None = None
         # One tensor per call of the drafter's head: one for a whole block drafted in parallel
         # [requests * K, vocabulary], or K of them [requests, vocabulary] for a chain.
         self._draft_logits: list[torch.Tensor] = []
@@ -51,30 +51,21 @@ class V1Adapter:
         # token, and the uniform numbers they are held against.
         self._odds: tuple[torch.Tensor, torch.Tensor] | None = None
         self._uniform: torch.Tensor | None = None
-        self._wrapped: list[tuple[Any, str, Any]] = []
 
     @staticmethod
     def check(runner: Any) -> None:
         """Raise ``HookUnsupportedError`` unless the runner has the methods we wrap, as we know them."""
-        expected = {
-            "_sample": ["logits", "spec_decode_metadata"],
-            "execute_model": ["scheduler_output", "intermediate_tensors"],
-        }
-        if runner.parallel_config.pipeline_parallel_size > 1:
-            raise HookUnsupportedError("With pipeline parallelism the first stage samples nothing.")
-        for name, parameters in expected.items():
-            method = getattr(runner, name, None)
-            if method is None or list(inspect.signature(method).parameters) != parameters:
-                raise HookUnsupportedError(
-                    f"{type(runner).__module__}.{type(runner).__name__}.{name} is not the one of "
-                    "the V1 model runner; steps cannot be recorded, counts still can."
-                )
+        require_one_stage(runner)
+        require(runner, "_sample", ["logits", "spec_decode_metadata"])
+        require(runner, "execute_model", ["scheduler_output", "intermediate_tensors"])
+        require(runner, "sample_tokens", ["grammar_output"])
 
     def install(self) -> None:
         """Put the wrappers on."""
-        self.check(self.runner)
         self._wrap(self.runner, "execute_model", self._around_execute)
         self._wrap(self.runner, "_sample", self._around_sample)
+        if self._deferred:
+            self._wrap(self.runner, "sample_tokens", self._around_tokens)
         if hasattr(self.runner, "drafter"):
             self._wrap(self.runner, "propose_draft_token_ids", self._around_propose)
             model = getattr(self.runner.drafter, "model", None)
@@ -84,43 +75,38 @@ class V1Adapter:
             self._wrap(rejection_sampler, "rejection_sample", self._around_rejection)
             self._wrap(rejection_sampler, "generate_uniform_probs", self._around_uniform)
 
-    def remove(self) -> None:
-        """Take the wrappers off: what stood there before stands there again, or the class's method."""
-        while self._wrapped:
-            owner, name, before = self._wrapped.pop()
-            if before is _ABSENT:
-                owner.__dict__.pop(name, None)
-            else:
-                owner.__dict__[name] = before
-
-    def _wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
-        original = getattr(owner, name)
-        # Through __dict__: torch modules refuse nothing there, and removal is one pop.
-        self._wrapped.append((owner, name, owner.__dict__.get(name, _ABSENT)))
-        owner.__dict__[name] = lambda *args, **kwargs: around(original, *args, **kwargs)
-
     def _around_execute(self, original: Any, scheduler_output: Any, *args: Any, **kw: Any) -> Any:
-        self._verify_start = time.monotonic()
-        for request_id in scheduler_output.finished_req_ids:
-            self._indices.pop(request_id, None)
+        self._verify_start = self.clock.mark()
+        self._finished |= scheduler_output.finished_req_ids
         return original(scheduler_output, *args, **kw)
 
     def _around_sample(self, original: Any, logits: Any, spec_decode_metadata: Any) -> Any:
         # The sampler may divide the logits by the temperature in place, so top-k is read before.
-        tops = self._guarded(self._target_tops, logits, spec_decode_metadata) or {}
+        tops = self._guarded(self._tops, logits, spec_decode_metadata) or (None, None)
         self._odds = self._uniform = None
         output = original(logits, spec_decode_metadata)
-        self._guarded(self._record, output.sampled_token_ids, spec_decode_metadata, tops)
+        step = self._guarded(self._note, output.sampled_token_ids, spec_decode_metadata, tops)
         # A proposal belongs to one verification. Where none follows (near the end of the context
         # vLLM skips the proposer and verifies zeros), nothing of the last one must be reported.
-        self._draft = (0.0, 0.0)
+        self._draft = None
         self._draft_logits = []
+        if self._deferred:
+            self._pending = step
+        elif step is not None:
+            self._guarded(self._finish, step)
+        return output
+
+    def _around_tokens(self, original: Any, *args: Any, **kw: Any) -> Any:
+        output = original(*args, **kw)
+        step, self._pending = self._pending, None
+        if step is not None:
+            self._on_output(output, step)
         return output
 
     def _around_propose(self, original: Any, *args: Any, **kw: Any) -> Any:
-        start = time.monotonic()
+        start = self.clock.mark()
         result = original(*args, **kw)
-        self._draft = (start, time.monotonic())
+        self._draft = (start, self.clock.mark())
         self._draft_rows = {r: i for i, r in enumerate(self.runner.input_batch.req_ids)}
         return result
 
@@ -139,7 +125,8 @@ class V1Adapter:
     def _note_odds(self, original: Any, args: Any, kw: Any) -> None:
         """From the arguments of vLLM's ``rejection_sample``, where p and q decide about any token."""
         given = inspect.signature(original).bind(*args, **kw).arguments
-        if given["sampling_metadata"].all_greedy or given.get("synthetic_mode"):
+        other_rule = given.get("synthetic_mode") or given.get("fly_window_size")
+        if given["sampling_metadata"].all_greedy or other_rule:
             return
         # -1 marks a padded draft, which is rejected whatever its odds.
         index = given["draft_token_ids"].long().clamp(min=0).unsqueeze(1)
@@ -156,120 +143,114 @@ class V1Adapter:
     def _anyone_asks(self) -> bool:
         return any(self._top_k(request_id) for request_id in self.runner.input_batch.req_ids)
 
-    def _guarded(self, function: Callable[..., Any], *args: Any) -> Any:
-        try:
-            return function(*args)
-        except Exception as error:  # the engine must outlive any fault of ours, and say so
-            self._emit(Fault(self._next_seq(), f"{type(error).__name__}: {error}"))
-            return None
+    def _top_k(self, request_id: str) -> int:
+        return asked_top_k(self.runner.requests[request_id].sampling_params)
 
-    def _next_seq(self) -> int:
-        self._seq += 1
-        return self._seq - 1
-
-    def _record(self, sampled: torch.Tensor, metadata: Any, tops: dict[int, Any]) -> None:
-        sampled_ids = sampled.tolist()
-        end = time.monotonic()
+    def _note(self, sampled: torch.Tensor, metadata: Any, tops: tuple[Tops | None, Tops | None]) -> Step:
+        """Everything of this verification that a record needs; what is on the device follows."""
         batch = self.runner.input_batch
-        discarded = self.runner.discard_request_mask.np
-        blocks = _split_drafts(metadata, batch.num_reqs)
-        draws = self._draws(blocks)
-        rows = []
-        for i, ids in enumerate(sampled_ids):
-            if discarded[i]:  # a chunk of a long prompt: nothing was emitted
-                continue
-            emitted = [t for t in ids if 0 <= t < batch.vocab_size]
-            drafted = _real(blocks[i])
-            row = self._row(batch.req_ids[i], drafted, emitted)
-            if i in tops:
-                row.target_top, row.drafter_top = tops[i]
-                row.draws = draws[i][: len(drafted)] if self._is_drawn(row.request_id) else []
-            rows.append(row)
-        if rows:
-            start, stop = self._draft if any(blocks) else (0.0, 0.0)
-            self._emit(
-                EngineStep(
-                    seq=self._next_seq(),
-                    verify_start=self._verify_start,
-                    verify_end=end,
-                    rows=rows,
-                    draft_start=start,
-                    draft_end=stop,
-                    batch_size=batch.num_reqs,
-                )
-            )
+        counts = _counts(metadata, batch.num_reqs)
+        read = functools.partial(
+            _read,
+            list(batch.req_ids),
+            to_host(sampled),
+            to_host(metadata.draft_token_ids) if metadata is not None else None,
+            counts,
+            self.runner.discard_request_mask.np[: batch.num_reqs].tolist(),
+            batch.vocab_size,
+        )
+        target, drafter = tops
+        draws = self._draws(counts) if target is not None else None
+        finished, self._finished = self._finished, set()
+        return Step(
+            read=read,
+            verify=(self._verify_start, self.clock.mark()),
+            draft=self._draft if any(counts) else None,
+            batch_size=batch.num_reqs,
+            finished=finished,
+            target=target,
+            drafter=drafter,
+            draws=draws,
+        )
 
-    def _row(self, request_id: str, block: list[int], emitted: list[int]) -> Row:
-        index = self._indices.get(request_id, 0)
-        self._indices[request_id] = index + 1
-        return Row(request_id, index, emitted, block, index == 0)
-
-    def _draws(self, blocks: list[list[int]]) -> list[list[Draw]]:
-        """Per request of the batch, what decided about its drafted tokens; empty where nothing did."""
+    def _draws(self, counts: list[int]) -> Draws | None:
+        """What decided about the drafted tokens of the batch; None where nothing did."""
         if self._odds is None or self._uniform is None:
-            return [[] for _ in blocks]
-        columns = [column.tolist() for column in (*self._odds, self._uniform)]
-        flat = [Draw(p, q, u) for p, q, u in zip(*columns, strict=True)]
-        ends = list(itertools.accumulate(map(len, blocks)))
-        return [flat[end - len(block) : end] for block, end in zip(blocks, ends, strict=True)]
+            return None
+        firsts = itertools.accumulate(counts, initial=0)
+        first = {
+            r: f for r, f in zip(self.runner.input_batch.req_ids, firsts, strict=False) if self._is_drawn(r)
+        }
+        p, q = self._odds
+        return Draws((to_host(p), to_host(q), to_host(self._uniform)), first)
 
     def _is_drawn(self, request_id: str) -> bool:
         """Whether a request's tokens are drawn; in a mixed batch the others are not."""
         return bool(self.runner.requests[request_id].sampling_params.temperature > 0)
 
-    def _top_k(self, request_id: str) -> int:
-        """How many tokens per position a request asks for; any client can send anything here."""
-        parameters = self.runner.requests[request_id].sampling_params
-        asked = (getattr(parameters, "extra_args", None) or {}).get(TOP_K_ARG, 0)
-        return min(max(asked, 0), MAX_TOP_K) if isinstance(asked, int) else 0
-
-    def _target_tops(self, logits: torch.Tensor, metadata: Any) -> dict[int, tuple[TopK, TopK | None]]:
-        """Per batch row that asked: the target's and the drafter's top-k at each block position."""
+    def _tops(self, logits: torch.Tensor, metadata: Any) -> tuple[Tops | None, Tops | None]:
+        """The target's and the drafter's top-k at the positions of the requests that asked."""
         batch = self.runner.input_batch
-        wanted = [self._top_k(request_id) for request_id in batch.req_ids]
-        tops: dict[int, tuple[TopK, TopK | None]] = {}
-        if not any(wanted):
-            return tops
-        first = 0
-        for i, block in enumerate(_split_drafts(metadata, batch.num_reqs)):
-            if k := wanted[i]:
+        wanted = {r: asked for r in batch.req_ids if (asked := self._top_k(r))}
+        if not wanted:
+            return None, None
+        counts = _counts(metadata, batch.num_reqs)
+        flat = metadata.draft_token_ids if metadata is not None else logits.new_zeros(1, dtype=torch.long)
+        rows: list[int] = []
+        tokens: list[int] = []
+        spans: dict[str, Span] = {}
+        row = token = 0
+        for request_id, count in zip(batch.req_ids, counts, strict=True):
+            if k := wanted.get(request_id):
                 # Rows of one request lie together: its drafted positions, then the bonus position.
-                drafted = _real(block)
-                target = _top(logits[first : first + len(drafted) + 1], k, drafted)
-                tops[i] = (target, self._drafter_top(batch.req_ids[i], drafted, k))
-            first += len(block) + 1
-        return tops
+                spans[request_id] = Span(len(rows), k)
+                rows += range(row, row + count + 1)
+                tokens += [*range(token, token + count), 0]
+            row += count + 1
+            token += count
+        drafted = flat[to_device(tokens, flat.device)]
+        target = top_of(logits[to_device(rows, logits.device)], drafted, spans)
+        return target, self._drafter_tops(flat, counts, wanted)
 
-    def _drafter_top(self, request_id: str, drafted: list[int], k: int) -> TopK | None:
-        row = self._draft_rows.get(request_id)
-        if not self._draft_logits or row is None or not drafted:
+    def _drafter_tops(self, flat: torch.Tensor, counts: list[int], wanted: dict[str, int]) -> Tops | None:
+        if not self._draft_logits:
             return None
         calls, requests = torch.stack(self._draft_logits), len(self._draft_rows)
         # [calls, rows, vocabulary] -> [requests, K, vocabulary]; one of calls and K / requests is 1.
         blocks = calls.view(len(calls), requests, -1, calls.shape[-1]).transpose(0, 1).flatten(1, 2)
-        return _top(blocks[row, : len(drafted)], k, drafted)
+        rows: list[int] = []
+        tokens: list[int] = []
+        spans: dict[str, Span] = {}
+        firsts = itertools.accumulate(counts, initial=0)
+        for request_id, count, first in zip(self.runner.input_batch.req_ids, counts, firsts, strict=False):
+            at, k = self._draft_rows.get(request_id), wanted.get(request_id)
+            if count and k and at is not None:
+                spans[request_id] = Span(len(rows), k)
+                rows += range(at * blocks.shape[1], at * blocks.shape[1] + count)
+                tokens += range(first, first + count)
+        if not spans:
+            return None
+        chosen = blocks.flatten(0, 1)[to_device(rows, flat.device)]
+        return top_of(chosen, flat[to_device(tokens, flat.device)], spans)
 
 
-def _split_drafts(metadata: Any, num_reqs: int) -> list[list[int]]:
-    """The drafted ids of each request of the batch, from vLLM's flat ``SpecDecodeMetadata``."""
-    if metadata is None:
-        return [[] for _ in range(num_reqs)]
-    flat, blocks, first = metadata.draft_token_ids.tolist(), [], 0
-    for count in metadata.num_draft_tokens:
-        blocks.append(flat[first : first + count])
+def _counts(metadata: Any, num_reqs: int) -> list[int]:
+    """How many tokens were drafted for each request of the batch, placeholders included."""
+    return list(metadata.num_draft_tokens) if metadata is not None else [0] * num_reqs
+
+
+def _read(
+    request_ids: list[str],
+    sampled: torch.Tensor,
+    flat: torch.Tensor | None,
+    counts: list[int],
+    discarded: list[bool],
+    vocab_size: int,
+) -> Iterator[Outcome]:
+    """The outcomes, from what has arrived on the host; ``flat`` holds the blocks one after another."""
+    drafted, first = flat.tolist() if flat is not None else [], 0
+    for request_id, ids, count, discard in zip(request_ids, sampled.tolist(), counts, discarded, strict=True):
+        block = drafted[first : first + count]
         first += count
-    return blocks
-
-
-def _real(block: list[int]) -> list[int]:
-    """A block without the -1 that vLLM fills short ones up with."""
-    return [token for token in block if token >= 0]
-
-
-def _top(logits: torch.Tensor, k: int, drafted: list[int]) -> TopK:
-    """Top-k of softmax(logits), logits [positions, vocabulary]; temperature 1, before top-p."""
-    probabilities = torch.softmax(logits.float(), dim=-1)
-    values, ids = probabilities.topk(k, dim=-1)
-    index = torch.tensor(drafted, dtype=torch.long, device=logits.device).unsqueeze(1)
-    own = probabilities[: len(drafted)].gather(1, index).squeeze(1)
-    return TopK(ids.tolist(), values.tolist(), own.tolist())
+        if not discard:  # a chunk of a long prompt: nothing was emitted
+            yield request_id, [t for t in ids if 0 <= t < vocab_size], real(block)

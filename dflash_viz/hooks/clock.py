@@ -1,0 +1,95 @@
+"""When something happened, on the worker's monotonic clock (s).
+
+On the CPU an operation has ended when its call returns, so a moment is the host's time. On CUDA a call
+only hands work in: a moment is a CUDA event in the runner's stream, and its time is the device's. It
+is reached when the device has done everything before it, so where the device waits for the host, the
+waiting counts to the span it falls into.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+import torch
+
+# The two clocks run apart by no more than this share of the time between two anchors.
+DRIFT = 1e-4
+# CUDA tells the time between events in single precision: after so long (s) it is no use any more.
+ANCHOR_LIFE_S = 600.0
+
+
+class Clock(Protocol):
+    """Marks moments now and tells their times later."""
+
+    def mark(self) -> Any:
+        """This moment of the work."""
+
+    def wait(self, mark: Any) -> None:
+        """Return when the work before ``mark`` has been done."""
+
+    def at(self, mark: Any) -> float:
+        """The time of a mark whose work has been done (s)."""
+
+    def anchor(self, mark: Any) -> None:
+        """Take a mark that has just been waited for as the new zero of the times."""
+
+
+class HostClock:
+    """Every call returns when its work is done."""
+
+    def mark(self) -> float:
+        """The host's time."""
+        return time.monotonic()
+
+    def wait(self, mark: float) -> None:
+        """Nothing is ever left to wait for."""
+
+    def at(self, mark: float) -> float:
+        """A mark is its time."""
+        return mark
+
+    def anchor(self, mark: float) -> None:
+        """The host's clock needs none."""
+
+
+class CudaClock:
+    """Times from CUDA events.
+
+    An anchor is an event whose host time is known; other events are placed by their distance from it.
+    The host sees an event late, never early, so a new anchor gets the earlier of two times: when the
+    host saw it, and what the last anchor says (with an allowance for the clocks' drift).
+    """
+
+    def __init__(self) -> None:
+        self._event = self.mark()
+        # Once, when the hooks go on, between two steps.
+        self._event.synchronize()
+        self._time = time.monotonic()
+
+    def mark(self) -> Any:
+        """An event in the current stream; asynchronous."""
+        event = torch.cuda.Event(enable_timing=True, blocking=True)
+        event.record()
+        return event
+
+    def wait(self, mark: Any) -> None:
+        """Wait for an event without holding Python's lock."""
+        mark.synchronize()
+
+    def at(self, mark: Any) -> float:
+        """The device's time of the event."""
+        return float(self._time + self._event.elapsed_time(mark) / 1000.0)
+
+    def anchor(self, mark: Any) -> None:
+        """Called after ``wait``: the host sees the event now."""
+        seen, told = time.monotonic(), self.at(mark)
+        passed = told - self._time
+        latest = told + passed * DRIFT
+        self._time = min(seen, latest) if passed < ANCHOR_LIFE_S else seen
+        self._event = mark
+
+
+def clock_for(device: torch.device) -> Clock:
+    """The clock of a runner's device."""
+    return CudaClock() if device.type == "cuda" else HostClock()

@@ -1,0 +1,129 @@
+"""Which adapter a worker takes, and where its records go."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+import zmq
+import zmq.asyncio
+
+from dflash_viz.hooks import probe
+from dflash_viz.hooks.probe import Outlet, Probe, choose_adapter
+from dflash_viz.hooks.route import StepHub
+from dflash_viz.hooks.v1 import V1Adapter
+from dflash_viz.hooks.v2 import V2Adapter
+from dflash_viz.hooks.wire import EngineStep, Record, Row
+from tests.hooks.conftest import Ticks
+from tests.hooks.stand_ins import Runner1, Runner2, Scheduled
+from tests.hooks.test_v2 import favouring, launch
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.json.Decoder(Record)
+
+
+class Worker(Probe):
+    """vLLM's worker with the extension mixed in."""
+
+    def __init__(self, runner: Any, rank: int = 0) -> None:
+        self.model_runner = runner
+        self.rank = rank
+
+
+@pytest.fixture(autouse=True)
+def described(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an engine tells about itself is another matter."""
+    monkeypatch.setattr(probe, "describe", lambda runner, kind: {"kind": kind})
+
+
+def test_the_adapter_that_fits() -> None:
+    assert choose_adapter(Runner1("cuda", True)) is V1Adapter
+    assert choose_adapter(Runner2(None)) is V2Adapter
+
+
+def test_an_unknown_runner_is_told_and_left_alone() -> None:
+    runner = SimpleNamespace(parallel_config=SimpleNamespace(pipeline_parallel_size=1))
+    answer = Worker(runner).dflash_viz_install("ipc:///nowhere")
+    assert answer["steps"] is False
+    assert "counts still can" in answer["why"]
+    assert "V1: " in answer["why"]
+    assert "V2: " in answer["why"]
+    assert answer["kind"] is None
+    assert set(vars(runner)) == {"parallel_config"}
+
+
+def test_other_ranks_say_nothing() -> None:
+    assert Worker(None, rank=1).dflash_viz_install("ipc:///nowhere") == {}
+
+
+async def received(socket: Any) -> Record:
+    async with asyncio.timeout(10):
+        return msgspec.msgpack.Decoder(Record).decode(await socket.recv())
+
+
+async def test_every_address_gets_every_record(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes of one API server ask one engine of several; then one of them leaves."""
+    monkeypatch.setattr(probe, "repair_sampling", lambda *_: [])
+    runner = Runner2(None)
+    # As vLLM leaves it where each engine runs as if alone.
+    runner.parallel_config.data_parallel_index = 1
+    worker = Worker(runner)
+    sockets, addresses = [], []
+    for _ in range(2):
+        socket = zmq.asyncio.Context.instance().socket(zmq.PULL)
+        port = socket.bind_to_random_port("tcp://127.0.0.1")
+        sockets.append(socket)
+        addresses.append(f"tcp://127.0.0.1:{port}")
+        assert worker.dflash_viz_install(addresses[-1])["steps"] is True
+    worker.dflash_viz_install(addresses[0])  # asked twice, it gets each record once
+    for _ in range(2):
+        runner.plan({"a": [1]}, favouring(3))
+        launch(runner, Scheduled()).get_output()
+    for socket in sockets:
+        assert [((r := await received(socket)).seq, r.engine) for _ in range(2)] == [(0, 1), (1, 1)]
+    worker.dflash_viz_remove(addresses[0])
+    runner.plan({"a": [1]}, favouring(3))
+    launch(runner, Scheduled()).get_output()
+    assert (await received(sockets[1])).seq == 2
+    worker.dflash_viz_remove(addresses[1])
+    assert "sample" not in vars(runner)
+    worker.dflash_viz_remove(addresses[1])
+    for socket in sockets:
+        socket.close(linger=0)
+
+
+def test_an_engine_without_data_parallelism_is_the_first(ticks: Ticks) -> None:
+    assert Outlet(Runner2(None), V2Adapter)._engine == 0
+
+
+async def test_the_hub_counts_each_engines_records(ticks: Ticks) -> None:
+    """Two engines count for themselves; what one of them lost is told, and only that."""
+    hub = StepHub()
+    events = hub.watch("")
+    assert await anext(events) == b": watching\n\n"
+    socket = zmq.asyncio.Context.instance().socket(zmq.PUSH)
+    socket.connect(hub.address)
+    for engine, seq in [(0, 0), (1, 7), (0, 1), (1, 8), (0, 3), (1, 9)]:
+        step = EngineStep(seq, 0.0, 1.0, [Row("r", seq, [1])], engine=engine)
+        await socket.send(_encoder.encode(step))
+    found = []
+    async with asyncio.timeout(10):
+        while len(found) < 7:
+            event = await anext(events)
+            if event.startswith(b"data: "):
+                found.append(_decoder.decode(event[6:]))
+    assert [(type(r).__name__, r.engine, r.seq) for r in found] == [
+        ("EngineStep", 0, 0),
+        ("EngineStep", 1, 7),
+        ("EngineStep", 0, 1),
+        ("EngineStep", 1, 8),
+        ("Fault", 0, 3),
+        ("EngineStep", 0, 3),
+        ("EngineStep", 1, 9),
+    ]
+    assert found[4].message == "1 engine steps were lost"
+    socket.close(linger=0)
+    hub.close()
