@@ -147,7 +147,10 @@ class BenchJob:
 
     async def _measure(self, number: int, spec: LaneSpec, client: LaneClient) -> None:
         self._setting = number
-        self._keep(_engine_line(number, spec, client))
+        engine, before = _engine_line(number, spec, client), self.result.engines.get(number)
+        if before is not None and _models(before) != _models(engine):
+            raise LaneError("This setting was begun with other weights: begin a new benchmark with these.")
+        self._keep(engine)
         self._tell("warming up")
         self._measuring = Measuring(self.result, number, client, self._keep)
         try:
@@ -200,7 +203,13 @@ def start_job(
 
 def resume_job(folder: Path, engines: Engines) -> BenchJob:
     """Go on with the benchmark in ``folder``. Raises ``ResultError``, ``LaneError``, ``BenchError``."""
+    folder = folder.parent if folder.is_file() else folder
     result = read_result(folder)
+    if len(result.questions) != result.plan.dataset.num_questions:
+        raise BenchError(
+            f"{folder.name} holds {len(result.questions)} of its {result.plan.dataset.num_questions} "
+            "questions: it was cut off before it began. Begin a new benchmark."
+        )
     specs = _specs(result.plan.pair)
     try:
         writer = ResultWriter(folder)
@@ -228,6 +237,12 @@ def _specs(preset: str) -> dict[str, LaneSpec]:
 
 def _engine_of(setting: Setting) -> tuple[str, int]:
     return setting.lane, setting.num_speculative_tokens
+
+
+def _models(engine: Engine) -> tuple[str | None, str | None]:
+    """What the engine's target and drafter are, by their content."""
+    drafter = engine.fingerprint.drafter
+    return engine.fingerprint.target.content_hash, drafter.content_hash if drafter else None
 
 
 def _engine_line(number: int, spec: LaneSpec, client: LaneClient) -> Engine:

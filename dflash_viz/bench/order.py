@@ -18,6 +18,8 @@ from dflash_viz.results import SCHEMA_VERSION, DatasetPrint, Head, Plan, Questio
 from dflash_viz.trace import PLAIN
 
 MAX_CONCURRENCY = 128
+MAX_TOP_K = 20
+"""More the hooks do not record."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,14 @@ class Order:
         Raises ``LaneError`` for a preset or lane that does not exist and for values that cannot be.
         """
         self._check()
-        return [
+        asked = [
             Setting(spec.name, spec.method, k, temperature, concurrency)
             for spec in self._chosen()
             for k in (self.ks if self.ks and spec.method != PLAIN else (spec.num_speculative_tokens,))
             for temperature in self.temperatures
             for concurrency in self.concurrencies
         ]
+        return list(dict.fromkeys(asked))  # a value may have been given twice
 
     def _chosen(self) -> list[LaneSpec]:
         lanes = load_preset(self.preset).lanes
@@ -70,6 +73,7 @@ class Order:
             f"The concurrency must be from 1 to {MAX_CONCURRENCY}.": any(
                 not 1 <= c <= MAX_CONCURRENCY for c in self.concurrencies
             ),
+            f"The recorded probabilities must be from 0 to {MAX_TOP_K}.": not 0 <= self.top_k <= MAX_TOP_K,
             "An answer must have at least 1 token.": self.max_tokens < 1,
             "Ask at least 1 question.": self.limit is not None and self.limit < 1,
             "Choose at least one temperature and one concurrency.": not (

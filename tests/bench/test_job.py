@@ -218,3 +218,19 @@ async def test_a_full_disk_ends_it_with_what_was_kept(lane: Lane, tmp_path: Path
     assert len(read_result(tmp_path / "result").answers) == 2
     await run(resume_job(tmp_path / "result", Lent(lane)))
     assert read_result(tmp_path / "result").complete
+
+
+async def test_a_result_that_cannot_be_gone_on_with_says_so(lane: Lane, tmp_path: Path) -> None:
+    order = Order(limit=3, lanes=("dflash",), max_tokens=4)
+    folder = tmp_path / "result"
+    await run(start_job(order, Lent(lane), folder), stop_at=1)
+    lines = (folder / "result.jsonl").read_text().splitlines(keepends=True)
+    other = [line.replace('"content_hash":"b', '"content_hash":"0') for line in lines]
+    assert other != lines, "the drafter's hash begins with b"
+    (folder / "result.jsonl").write_text("".join(other))
+    job = resume_job(folder / "result.jsonl", Lent(lane))
+    await run(job)
+    assert "begun with other weights" in job.result.open_failures()[0].message
+    (folder / "result.jsonl").write_text("".join(lines[:2]))
+    with pytest.raises(BenchError, match="holds 1 of its 3 questions"):
+        resume_job(folder, Lent(lane))
