@@ -17,7 +17,7 @@ GRADIO_PORT = 7860  # where the Hub expects a Space of its Gradio SDK
 CPU_PYTHON, GPU_PYTHON = "3.11", "3.12"
 """What scripts/install.sh builds for, and what the CUDA image brings."""
 VIEWER_PYTHONS = ("3.11", "3.12", "3.13")
-RANGES = {"runs_and_waiting": (1, 256), "max_tokens": (1, 32_768), "prompt_characters": (1, 200_000)}
+RANGES = {"runs_and_waiting": (1, 256), "max_tokens": (16, 32_768), "prompt_characters": (1, 200_000)}
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -151,7 +151,7 @@ def _room(space: Spacefile, lanes: Iterable[LaneSpec]) -> Iterator[Finding]:
     """
     fields = ("kind", "hardware", "preset")
     gpus, memory_gb = HARDWARE[space.hardware]
-    wanted = max(int(lane.engine.get("tensor-parallel-size", 1)) for lane in lanes)
+    wanted = max(_whole(lane.engine.get("tensor-parallel-size", 1)) for lane in lanes)
     if gpus and wanted > gpus:
         message = f"The preset {space.preset} needs {wanted} GPUs; {space.hardware} has {gpus}."
         yield Finding(fields, message)
@@ -163,6 +163,11 @@ def _room(space: Spacefile, lanes: Iterable[LaneSpec]) -> Iterator[Finding]:
             f"{memory_gb} GB."
         )
         yield Finding(fields, message)
+
+
+def _whole(number: object) -> int:
+    """An option's number; what is none is for vLLM to refuse."""
+    return int(str(number)) if str(number).isdecimal() else 0
 
 
 def _gigabytes(size: object) -> float:

@@ -15,8 +15,8 @@ class Hardware(NamedTuple):
 CPU_BASIC = "cpu-basic"
 """The free one, which sleeps after 48 hours without visitors, whatever it is told."""
 
-# https://huggingface.co/docs/hub/spaces-gpus; h100 and h200 are given to some organisations only, and the
-# Hub says so when it is asked for one.
+# https://huggingface.co/docs/hub/spaces-gpus. The Hub's client does not list h100 and h200, which not every
+# account can have: the Hub refuses them where it does not lend them.
 HARDWARE = {
     CPU_BASIC: Hardware(0, 16),
     "cpu-upgrade": Hardware(0, 32),

@@ -120,7 +120,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"limits": 5}, "limits must be fields with a number each."),
     ({"limits": {"runs": 5}}, "There is no field 'limits.runs'. Fields: runs_and_waiting, max_tokens, "),
     ({"limits": {"runs_and_waiting": 0}}, "limits.runs_and_waiting must be from 1 to 256."),
-    ({"limits": {"max_tokens": 10**6}}, "limits.max_tokens must be from 1 to 32768."),
+    ({"limits": {"max_tokens": 10**6}}, "limits.max_tokens must be from 16 to 32768."),
     ({"limits": {"max_tokens": "many"}}, "limits.max_tokens must be a whole number."),
     ({"limits": {"prompt_characters": 0}}, "limits.prompt_characters must be from 1 to 200000."),
     ({"limits": {"one_run_per_visitor": 1}}, "limits.one_run_per_visitor must be true or false."),
