@@ -134,6 +134,9 @@ def describe(runner: Any, kind: type[Adapter] | None) -> dict[str, Any]:
         "eager": bool(config.model_config.enforce_eager),
         "graph_mode": str(config.compilation_config.cudagraph_mode),
         "async_scheduling": bool(config.scheduler_config.async_scheduling),
+        # Whether each answer brings vLLM's own counts of its steps; 0.26 cannot.
+        "per_request_counts": getattr(config.observability_config, "per_request_spec_decode_metrics", "none")
+        != "none",
         "prefix_caching": bool(config.cache_config.enable_prefix_caching),
         "device": _device_name(runner.device),
         "target": _model(config.model_config, _backends(runner)),

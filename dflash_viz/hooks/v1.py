@@ -195,7 +195,9 @@ class V1Adapter(Adapter):
         if not wanted:
             return None, None
         counts = _counts(metadata, batch.num_reqs)
-        flat = metadata.draft_token_ids if metadata is not None else logits.new_zeros(1, dtype=torch.long)
+        # One more, for the positions where nothing was drafted.
+        none = logits.new_zeros(1, dtype=torch.int32)
+        flat = none if metadata is None else torch.cat((metadata.draft_token_ids, none))
         rows: list[int] = []
         tokens: list[int] = []
         spans: dict[str, Span] = {}
@@ -205,7 +207,7 @@ class V1Adapter(Adapter):
                 # Rows of one request lie together: its drafted positions, then the bonus position.
                 spans[request_id] = Span(len(rows), k)
                 rows += range(row, row + count + 1)
-                tokens += [*range(token, token + count), 0]
+                tokens += [*range(token, token + count), len(flat) - 1]
             row += count + 1
             token += count
         drafted = flat[to_device(tokens, flat.device)]

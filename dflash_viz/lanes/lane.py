@@ -318,9 +318,11 @@ def connect(spec: LaneSpec, server: EngineServer, target: Path, hashes: Hashes) 
     if not engine.get("steps"):
         raise LaneError(f"The hooks do not fit this vLLM: {engine.get('why')}")
     fingerprint = _fingerprint(spec, engine, target, hashes)
-    return LaneClient(
+    client = LaneClient(
         spec.name, server.url, server.token, fingerprint, Detokenizer.from_folder(target), MODEL_NAME
     )
+    client.counts_answers = engine["per_request_counts"]
+    return client
 
 
 def _fingerprint(spec: LaneSpec, engine: dict[str, Any], target: Path, hashes: Hashes) -> Fingerprint:

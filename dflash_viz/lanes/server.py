@@ -111,7 +111,9 @@ class EngineServer:
                 "middleware": "dflash_viz.hooks.route.TraceRoute",
                 "worker-extension-cls": "dflash_viz.hooks.probe.Probe",
                 # vLLM refuses to count where nothing is drafted.
-                "per-request-spec-decode-metrics": "detailed" if self.spec.method != PLAIN else None,
+                "per-request-spec-decode-metrics": "detailed"
+                if self.spec.method != PLAIN and _counts_per_request()
+                else None,
             }
         return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *_flags(options)]
 
@@ -224,6 +226,16 @@ class EngineServer:
         self._keeper.stdin.close()
         self._keeper.wait()
         self._links.cleanup()
+
+
+def _counts_per_request() -> bool:
+    """Whether this vLLM can report the counts of each answer (0.32 can, 0.26 cannot); by its source, as
+    only engines import it."""
+    spec = importlib.util.find_spec("vllm")
+    if spec is None or spec.origin is None:
+        return False
+    source = Path(spec.origin).parent / "config" / "observability.py"
+    return source.is_file() and "per_request_spec_decode_metrics" in source.read_text()
 
 
 def _forget_oldest(folder: Path) -> None:

@@ -252,7 +252,9 @@ class Runner1:
         flat = [token for block in drafts.values() for token in block]
         counts = list(map(len, drafts.values()))
         ids = torch.tensor(flat, dtype=torch.int32)
-        self.metadata = SimpleNamespace(draft_token_ids=ids, num_draft_tokens=counts) if flat else None
+        # vLLM has none, or an empty one, where nothing was drafted.
+        missing = not flat and self.asynchronous
+        self.metadata = None if missing else SimpleNamespace(draft_token_ids=ids, num_draft_tokens=counts)
 
     def execute_model(self, scheduler_output: Any, intermediate_tensors: Any = None) -> None:
         return None
