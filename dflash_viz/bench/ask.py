@@ -20,21 +20,28 @@ class Timed:
         self.trace: Trace | None = None
         self.first_token_s: float | None = None
         self.latency_s = 0.0
+        self._stopped = False
+
+    async def stop(self) -> None:
+        """End the request at once, or as soon as the engine knows it."""
+        self._stopped = True
+        await self.run.stop()
 
     async def go(self) -> Trace:
         """Ask and wait for the end. Raises ``LaneError`` when there is no whole answer."""
-        began = time.perf_counter()
         async with contextlib.aclosing(self.run.__aiter__()) as lines:
             async for line in lines:
                 if isinstance(line, Header):
                     self.trace = Trace(line)
+                    if self._stopped:
+                        await self.run.stop()
                     continue
                 assert self.trace is not None
                 self.trace.add(line)
                 if isinstance(line, Step) and self.first_token_s is None:
-                    self.first_token_s = time.perf_counter() - began
+                    self.first_token_s = time.perf_counter() - self.run.sent_at
                 elif isinstance(line, End):
-                    self.latency_s = time.perf_counter() - began
+                    self.latency_s = time.perf_counter() - self.run.sent_at
         if self.trace is None or self.trace.end is None:
             raise LaneError("The engine gave no answer.")
         if self.trace.end.error is not None:

@@ -65,8 +65,9 @@ class FleetEngines:
         """See ``Engines``."""
         lane = self._fleet.lanes.get(spec.name)
         same = lane is not None and lane.spec == spec and roomy(spec, concurrency) == spec
-        while same and lane is not None and lane.status.state in STARTING:
-            tell(f"{spec.name}: {lane.status.message}")
+        # Whoever has the device holds the starts of the others, which have a time limit of their own.
+        while any(one.status.state in STARTING for one in self._fleet.lanes.values()):
+            tell("waits until the app's engines have started")
             await asyncio.sleep(LOOK_EVERY_S)
         if self._fleet.busy:
             tell("waits: a question has the machine")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from dflash_viz.bench.engines import Engines
+from dflash_viz.bench.engines import Engines, roomy
 from dflash_viz.bench.measuring import Measuring
 from dflash_viz.bench.order import Order
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
@@ -69,8 +69,8 @@ class BenchJob:
         self._measuring: Measuring | None = None
         self._stopped = False
         self._setting: int | None = None
-        self._doing = "about to start"
-        self._before = self._done
+        self._answered = {(a.setting, a.question, a.turn) for a in result.answers}
+        self._before = len(self._answered)
         self._began = time.monotonic()
 
     @property
@@ -89,7 +89,11 @@ class BenchJob:
         finally:
             driver.cancel()
             await asyncio.gather(driver, return_exceptions=True)
-            self._writer.close()
+            self.close()
+
+    def close(self) -> None:
+        """Finish the file; whoever does not run the job calls this."""
+        self._writer.close()
 
     async def stop(self) -> None:
         """End it as soon as possible; what is answered stays."""
@@ -118,27 +122,33 @@ class BenchJob:
             self._events.put_nowait(None)
 
     def _groups(self) -> Iterator[list[int]]:
-        """The settings that are not finished, those of one engine together."""
+        """The settings that are not finished, or in which a question failed; those of one engine together."""
         settings = self.result.plan.settings
+        failed = {failure.setting for failure in self.result.open_failures()}
         for _, group in itertools.groupby(range(len(settings)), lambda number: _engine_of(settings[number])):
-            if left := [number for number in group if not self.result.finished(number)]:
+            if left := [n for n in group if n in failed or not self.result.finished(n)]:
                 yield left
 
     async def _measure_group(self, group: list[int]) -> None:
-        settings = [self.result.plan.settings[number] for number in group]
+        first = self.result.plan.settings[group[0]]
         self._setting = group[0]
         try:
-            spec = self._spec(settings[0])
-            most = max(setting.concurrency for setting in settings)
+            spec, most = self._spec(first), self._most(first)
             async with self._engines.ready(spec, most, self._tell) as client:
                 for number in group:
                     if not self._stopped:
-                        await self._measure(number, spec, client)
+                        await self._measure(number, roomy(spec, most), client)
         except LaneError as error:
             for number in group:
                 if not self.result.finished(number):
                     self._keep(Failure(number, str(error)))
             self._tell(str(error))
+
+    def _most(self, setting: Setting) -> int:
+        """The largest concurrency planned for a setting's engine, so that all of its settings, measured now
+        or before, run on engines of one size."""
+        settings = self.result.plan.settings
+        return max(one.concurrency for one in settings if _engine_of(one) == _engine_of(setting))
 
     def _spec(self, setting: Setting) -> LaneSpec:
         if (spec := self._specs.get(setting.lane)) is None:
@@ -162,14 +172,11 @@ class BenchJob:
         self._writer.write(line)
         self.result.add(line)
         if isinstance(line, Answer):
+            self._answered.add((line.setting, line.question, line.turn))
             self._tell("measuring")
 
-    @property
-    def _done(self) -> int:
-        return len({(a.setting, a.question, a.turn) for a in self.result.answers})
-
     def _tell(self, doing: str) -> None:
-        done = self._done
+        done = len(self._answered)
         fresh = done - self._before
         left = None
         if fresh >= FIRST_ESTIMATE:
@@ -221,6 +228,8 @@ def resume_job(folder: Path, engines: Engines) -> BenchJob:
 
 def cannot_write(folder: Path, error: OSError) -> BenchError:
     """What a full or forbidden disk means for a benchmark."""
+    if isinstance(error, BlockingIOError):
+        return BenchError(f"Another program is writing into {folder}: wait for its end, or stop it.")
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     why = "The disk is full" if full else f"{folder} cannot be written: {error.strerror or error}"
     advice = "Free some space, then resume." if full else "Choose another folder."

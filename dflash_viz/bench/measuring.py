@@ -18,7 +18,7 @@ from dflash_viz.lanes import LaneError
 from dflash_viz.lanes.client import LaneClient
 from dflash_viz.lanes.spec import file_name
 from dflash_viz.results import TRACES, Answer, Failure, Line, Question, Result, labels
-from dflash_viz.trace import Message, Sampling, write_trace
+from dflash_viz.trace import Message, Sampling, Trace, write_trace
 
 WARM_TOKENS = 8
 
@@ -55,20 +55,19 @@ class Measuring:
             await self._ask_all()
             whole = not self._stopped
         finally:
-            with contextlib.suppress(LaneError):  # an engine that has ended has no counters
-                self._keep(await meter.stop(self._count, self._tokens, whole))
+            self._keep(await meter.stop(self._count, self._tokens, whole))
 
     async def stop(self) -> None:
         """End the running requests; the next ones are not asked."""
         self._stopped = True
-        await asyncio.gather(*(timed.run.stop() for timed in self._running))
+        await asyncio.gather(*(timed.stop() for timed in self._running))
 
     async def _warm_up(self) -> None:
         """An engine that has been idle is slow at first."""
         first = next(iter(self._result.questions.values()))
         sampling = msgspec.structs.replace(self._sampling(), max_tokens=WARM_TOKENS)
         with contextlib.suppress(LaneError):  # what is wrong with the question is told when it counts
-            await Timed(self._client, [Message("user", first.turns[0])], sampling, 0).go()
+            await self._go(Timed(self._client, [Message("user", first.turns[0])], sampling, 0))
 
     def _sampling(self) -> Sampling:
         plan = self._result.plan
@@ -114,26 +113,41 @@ class Measuring:
 
     async def _answered(self, timed: Timed, question: Question, turn: int) -> bool:
         """Run one request and keep its answer; whether there is one."""
-        self._running.add(timed)
         try:
-            trace = await timed.go()
+            trace = await self._go(timed)
         except LaneError as error:
-            await self._client.metrics()  # raises when not the question but the engine is at fault
+            await self._client.check_health()  # not the question but the engine may be at fault
             self._keep(Failure(self._setting, str(error), question.id, turn))
             return False
-        finally:
-            self._running.discard(timed)
         assert trace.end is not None
         if trace.end.finish_reason == "abort":
+            if not self._stopped:
+                self._keep(Failure(self._setting, "The engine gave the answer up.", question.id, turn))
             return False
         file = self._trace_file(question, turn)
-        # Traces of one prompt are shown side by side, where lanes alone would not tell them apart.
-        named = msgspec.structs.replace(trace.header, lane=self._label)
-        await asyncio.to_thread(
-            write_trace, msgspec.structs.replace(trace, header=named), self._folder / file
+        writing = asyncio.ensure_future(
+            asyncio.to_thread(write_trace, self._named(trace), self._folder / file)
         )
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:  # the answer is there: it stays, and its trace with it
+            await writing
+            self._take(timed.answer(self._setting, question.id, turn, question.kind, file))
+            raise
         self._take(timed.answer(self._setting, question.id, turn, question.kind, file))
         return True
+
+    async def _go(self, timed: Timed) -> Trace:
+        self._running.add(timed)
+        try:
+            return await timed.go()
+        finally:
+            self._running.discard(timed)
+
+    def _named(self, trace: Trace) -> Trace:
+        """The trace under its setting's name: side by side, lanes alone would not tell them apart."""
+        header = msgspec.structs.replace(trace.header, lane=self._label)
+        return msgspec.structs.replace(trace, header=header)
 
     def _take(self, answer: Answer) -> None:
         self._given[answer.question, answer.turn] = answer.text

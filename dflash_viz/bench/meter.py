@@ -87,14 +87,15 @@ class Meter:
         self._last = now
 
     async def stop(self, num_answers: int, answer_tokens: int, finished: bool) -> Stretch:
-        """The stretch has ended: what happened in it. Raises ``LaneError``."""
+        """The stretch has ended: what happened in it, as far as the engine could still be asked."""
         seconds = time.perf_counter() - self._began
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
-        end = await settled(self._client)
-        rest = Reading(self._began + seconds, end.counters, end.load)
-        self._take(rest)
+        end = self._last
+        with contextlib.suppress(LaneError):
+            end = await settled(self._client)
+        self._take(Reading(self._began + seconds, end.counters, end.load))
         whole = end.counters - self._first.counters
         return Stretch(
             self._setting,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -45,7 +46,8 @@ class _Version(msgspec.Struct):
 class ResultWriter:
     """Writes a result into ``folder``, line by line; goes on with one that is there already.
 
-    Raises ``OSError`` from the file system, a full disk among them.
+    Raises ``OSError`` from the file system, a full disk among them, and ``BlockingIOError`` where another
+    program writes into it.
     """
 
     def __init__(self, folder: Path, head: Head | None = None) -> None:
@@ -56,14 +58,21 @@ class ResultWriter:
             _end_last_line(path)
         else:
             folder.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab" if head is None else "xb")
-        if head is not None:
-            self.write(head)
+        # Unbuffered: what a full disk refuses must not be tried again when the file is closed.
+        self._file = path.open("ab" if head is None else "xb", buffering=0)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if head is not None:
+                self.write(head)
+        except OSError:
+            self._file.close()
+            raise
 
     def write(self, line: Line) -> None:
         """Append one line and hand it to the operating system."""
-        self._file.write(_encoder.encode(line) + b"\n")
-        self._file.flush()
+        rest = memoryview(_encoder.encode(line) + b"\n")
+        while rest:
+            rest = rest[self._file.write(rest) :]
 
     def close(self) -> None:
         """Finish the file."""
@@ -74,6 +83,18 @@ class ResultWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def being_written(folder: Path) -> bool:
+    """Whether some program writes into the result in a folder at the moment."""
+    try:
+        with (folder / FILE_NAME).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def write_result(result: Result, path: Path) -> None:

@@ -140,10 +140,6 @@ class Measure(MeasureResults):
         """Whether the button to go on with a result has a meaning."""
         return bool(self.runner is not None and not self.runner.busy and source.name and not complete)
 
-    def in_use(self, name: str) -> bool:
-        """Whether a benchmark is writing into this result."""
-        return self.runner is not None and self.runner.busy and self.runner.name == name
-
     def _ended(self, look: Look | None, name: str) -> dict[Any, Any]:
         """The result of the benchmark that has ended, and the list with it."""
         shown = self.show(look, Source(name)) if self.own(name) else {}

@@ -179,8 +179,6 @@ class MeasureResults(MeasureLayout):
         try:
             if not self.local:
                 raise ResultError("Results are deleted by whoever runs this app.")
-            if self.in_use(source.name):
-                raise ResultError("This result is still being measured: stop it, or wait for its end.")
             delete_result(source.name)
         except ResultError as error:
             return {self.message: self.say(problem_html(str(error))), **hidden}
@@ -209,10 +207,6 @@ class MeasureResults(MeasureLayout):
 
     def resumable(self, source: Source, complete: bool) -> bool:
         """Whether this result can be gone on with: not where nothing can be measured."""
-        return False
-
-    def in_use(self, name: str) -> bool:
-        """Whether a benchmark is writing into this result: not where nothing can be measured."""
         return False
 
     @staticmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import traceback
 from collections.abc import Callable
 
 import msgspec
@@ -87,10 +88,23 @@ class Runner:
         self._task = asyncio.create_task(self._run(make))
 
     async def _run(self, make: Callable[[], BenchJob]) -> None:
+        making = asyncio.ensure_future(asyncio.to_thread(make))  # reading a data set may take its time
         try:
-            self._job = await asyncio.to_thread(make)  # reading a data set may take its time
+            self._job = await asyncio.shield(making)
             async with contextlib.aclosing(self._job.run()) as course:
                 async for progress in course:
                     self.progress = progress
+        except asyncio.CancelledError:
+            making.add_done_callback(_close)
+            raise
         except REFUSALS as error:
             self.problem = str(error)
+        except Exception as error:  # a fault of ours must be seen where somebody waits
+            traceback.print_exc()
+            self.problem = f"The benchmark failed: {type(error).__name__}: {error}"
+
+
+def _close(making: asyncio.Future[BenchJob]) -> None:
+    """A job that was made after all, when nobody waited for it any more."""
+    if not making.cancelled() and making.exception() is None:
+        making.result().close()

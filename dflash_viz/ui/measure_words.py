@@ -9,7 +9,7 @@ from dflash_viz.results import Result, labels
 from dflash_viz.ui.results import ResultSummary
 
 READING = "Reading the questions"
-STOPPING = "Stopping: what is being answered ends first"
+STOPPING = "Stopping: running answers are ended, what was answered stays"
 
 
 def progress_html(progress: Progress | None, result: Result | None, stopping: bool = False) -> str:

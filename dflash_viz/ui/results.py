@@ -17,6 +17,7 @@ from dflash_viz.results import (
     Result,
     ResultError,
     Stretch,
+    being_written,
     decode_result,
     read_result,
 )
@@ -70,8 +71,10 @@ def open_result(name: str) -> Result:
 
 def delete_result(name: str) -> None:
     """Remove a result and its traces for good. Raises ``ResultError`` when there is none, or it cannot go."""
+    if being_written(folder := result_folder(name)):
+        raise ResultError("This result is still being measured: stop it, or wait for its end.")
     try:
-        shutil.rmtree(result_folder(name))
+        shutil.rmtree(folder)
     except OSError as error:
         raise ResultError(f"The result cannot be deleted: {error.strerror or error}.") from error
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,7 +19,7 @@ from dflash_viz.bench.order import Order
 from dflash_viz.bench.prompts import MATHS, MATHS_ANSWERS
 from dflash_viz.lanes import Lane, LaneClient, LaneError, LaneSpec
 from dflash_viz.metrics.measured.figures import setting_values
-from dflash_viz.results import Result, read_result
+from dflash_viz.results import Result, being_written, read_result
 from dflash_viz.trace import Message, Trace, read_trace
 from tests.bench.made import written
 from tests.lanes.test_engine import assert_true_to_engine
@@ -205,16 +207,16 @@ async def test_a_question_that_is_refused_is_told_and_the_others_go_on(lane: Lan
 async def test_a_full_disk_ends_it_with_what_was_kept(lane: Lane, tmp_path: Path) -> None:
     order = Order(limit=6, lanes=("dflash",), max_tokens=8)
     job = start_job(order, Lent(lane), tmp_path / "result")
-    disk = job._writer._file
+    full = os.open("/dev/full", os.O_WRONLY)
 
     async def fill_up() -> None:
         async for progress in job.run():
             if progress.done == 2:
-                job._writer._file = open("/dev/full", "ab", buffering=0)  # noqa: SIM115, ASYNC230
+                os.dup2(full, job._writer._file.fileno())
 
     with pytest.raises(BenchError, match=r"The disk is full.*is kept in.*resume"):
         await fill_up()
-    disk.close()
+    os.close(full)
     assert len(read_result(tmp_path / "result").answers) == 2
     await run(resume_job(tmp_path / "result", Lent(lane)))
     assert read_result(tmp_path / "result").complete
@@ -234,3 +236,66 @@ async def test_a_result_that_cannot_be_gone_on_with_says_so(lane: Lane, tmp_path
     (folder / "result.jsonl").write_text("".join(lines[:2]))
     with pytest.raises(BenchError, match="holds 1 of its 3 questions"):
         resume_job(folder, Lent(lane))
+
+
+class Broken:
+    """A request that gets no answer."""
+
+    sent_at = 0.0
+
+    async def __aiter__(self) -> AsyncGenerator[Any]:
+        raise LaneError("The engine stopped answering.")
+        yield
+
+
+class Dying:
+    """A client whose engine dies after some answers: requests fail, and its health with them."""
+
+    def __init__(self, client: LaneClient, after: int, whole: bool) -> None:
+        self._client, self._left, self._whole = client, after, whole
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._client, name)
+
+    def run(self, *args: Any) -> Any:
+        self._left -= 1
+        return self._client.run(*args) if self._left >= 0 else Broken()
+
+    async def check_health(self) -> None:
+        if not self._whole:
+            raise LaneError("The engine has ended.")
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["dead engine", "failing questions"])
+async def test_what_failed_is_asked_again(lane: Lane, tmp_path: Path, whole: bool) -> None:
+    order = Order(limit=6, lanes=("dflash",), max_tokens=4, concurrencies=(2,))
+
+    class Engines(Lent):
+        @contextlib.asynccontextmanager
+        async def ready(self, spec: LaneSpec, concurrency: int, tell: Tell) -> AsyncIterator[LaneClient]:
+            async with super().ready(spec, concurrency, tell) as client:
+                yield Dying(client, 4, whole)  # type: ignore[misc]
+
+    folder = tmp_path / "result"
+    job = start_job(order, Engines(lane), folder)
+    await run(job)
+    # The first of the four warms up; one that is under way when the engine dies may be lost.
+    assert len(job.result.answers) in ((3,) if whole else (2, 3))
+    assert job.result.complete is whole
+    failed = {failure.question for failure in job.result.open_failures()}
+    assert len(failed) == (3 if whole else 1)
+    assert ("" in failed) is not whole, "a dead engine is no question's fault"
+    again = resume_job(folder, Lent(lane))
+    await run(again)
+    assert again.result.complete
+    assert not again.result.open_failures()
+    assert len(again.result.answers) == 6
+
+
+async def test_nobody_else_writes_into_a_running_benchmark(lane: Lane, tmp_path: Path) -> None:
+    job = start_job(Order(limit=3, lanes=("dflash",)), Lent(lane), tmp_path / "result")
+    assert being_written(tmp_path / "result")
+    with pytest.raises(BenchError, match="Another program is writing"):
+        resume_job(tmp_path / "result", Lent(lane))
+    job.close()
+    assert not being_written(tmp_path / "result")

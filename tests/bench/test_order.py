@@ -73,7 +73,8 @@ def test_an_unknown_lane_is_named_with_those_there_are() -> None:
 
 
 def test_an_unknown_preset_is_named_with_those_there_are() -> None:
-    assert refusal(preset="embeded") == "There is no preset 'embeded'. Known presets: embedded-cpu."
+    told = refusal(preset="embeded")
+    assert told.startswith("There is no preset 'embeded'. Known presets: embedded-cpu")
 
 
 @pytest.mark.parametrize(
