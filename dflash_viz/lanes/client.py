@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import math
 import secrets
+import time
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -33,6 +34,7 @@ from dflash_viz.trace import (
 
 # How long the last step may lag behind the end of the answer before it counts as lost.
 STEP_GRACE_S = 3.0
+HEALTH_S, HEALTH_TRIES = 5.0, 3
 _record_decoder = msgspec.json.Decoder(Record)
 
 
@@ -158,6 +160,19 @@ class LaneClient:
             except httpx.HTTPError as error:
                 raise LaneError(f"The engine's counters cannot be read ({type(error).__name__}).") from error
 
+    async def check_health(self) -> None:
+        """Raise ``LaneError`` when the engine has ended, or does not answer for a quarter of a minute."""
+        async with self.http() as http:
+            for _ in range(HEALTH_TRIES):
+                try:
+                    answer = await http.get("/health", timeout=HEALTH_S)
+                except httpx.HTTPError:
+                    continue
+                if answer.status_code == 200:
+                    return
+                break
+        raise LaneError("The engine has ended.")
+
     def http(self) -> httpx.AsyncClient:
         """A connection pool without a time limit on reading: an engine may think for long."""
         timeout = httpx.Timeout(10.0, read=None)
@@ -211,6 +226,8 @@ class LaneRun:
         self._text: list[str] = []
         self._reason = ""
         self._counts: EngineCounts | None = None
+        self.sent_at = 0.0
+        """When the request was sent, by ``time.perf_counter``."""
 
     async def stop(self) -> None:
         """End the request at once; the iteration then ends with finish reason ``abort``."""
@@ -262,6 +279,7 @@ class LaneRun:
     async def _ask(self, http: httpx.AsyncClient) -> None:
         body = self._client.body(self._messages, self._sampling, self._top_k)
         headers = {"X-Request-Id": self._request_id}
+        self.sent_at = time.perf_counter()
         try:
             async with http.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
                 if answer.status_code != 200:
