@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import re
 import secrets
@@ -27,6 +28,7 @@ from dflash_viz.weights.resolver import ROOT, cache_dir
 MODEL_NAME = "target"
 START_TIMEOUT_S = 600.0
 KEPT_LOGS = 20
+_servers = itertools.count(1)
 
 # What vLLM logs on its way up, and how far along that is (0.32.0).
 _STAGES = (
@@ -77,7 +79,9 @@ class EngineServer:
         self.spec = spec
         self.token = secrets.token_urlsafe(24)
         self.url = f"http://127.0.0.1:{free_port()}"
-        self.log = cache_dir() / "logs" / f"{file_name(spec.name)}-{os.getpid()}.log"
+        # A file each: a benchmark may start a second engine of a lane beside the first.
+        log = f"{file_name(spec.name)}-{os.getpid()}-{next(_servers)}.log"
+        self.log = cache_dir() / "logs" / log
         self._links = tempfile.TemporaryDirectory(prefix="lane-")
         self._command = self._build_command(target, self._plainly_named(drafter), hooks)
         self._keeper: subprocess.Popen[bytes] | None = None
