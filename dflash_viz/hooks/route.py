@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import itertools
 import json
 import os
 import tempfile
@@ -28,7 +29,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dflash_viz.hooks.wire import ROUTE, TOKEN_ENV, TOKEN_HEADER, EngineStep, Fault, Record
+from dflash_viz.hooks.wire import ROUTE, TOKEN_ENV, TOKEN_HEADER, EngineStep, Fault, Record, Row
 
 KEEPALIVE_S = 5.0
 _decoder = msgspec.msgpack.Decoder(Record)
@@ -45,7 +46,8 @@ class StepHub:
         self._socket = zmq.asyncio.Context.instance().socket(zmq.PULL)
         self._socket.set_hwm(0)
         self._socket.bind(self.address)
-        self._watchers: dict[asyncio.Queue[bytes], str] = {}
+        # By the prefix that they watch.
+        self._watchers: dict[str, set[asyncio.Queue[bytes]]] = {}
         # By engine: each of a data parallel server counts its own records. It may have sent some to
         # another server process before this one listened.
         self._next_seq: dict[int, int] = {}
@@ -72,14 +74,29 @@ class StepHub:
             self._publish(record)
 
     def _publish(self, record: Record) -> None:
-        for queue, prefix in self._watchers.items():
-            if (event := _event_for(record, prefix)) is not None:
+        if isinstance(record, Fault):
+            for queue in itertools.chain.from_iterable(self._watchers.values()):
+                queue.put_nowait(_event(record))
+            return
+        for prefix, rows in self._rows_by_prefix(record).items():
+            event = _event(msgspec.structs.replace(record, rows=rows))
+            for queue in self._watchers[prefix]:
                 queue.put_nowait(event)
+
+    def _rows_by_prefix(self, step: EngineStep) -> dict[str, list[Row]]:
+        """The rows that somebody watches; each row is looked up, however many watch."""
+        found: dict[str, list[Row]] = {}
+        lengths = {len(prefix) for prefix in self._watchers}
+        for row in step.rows:
+            for length in lengths:
+                if (prefix := row.request_id[:length]) in self._watchers:
+                    found.setdefault(prefix, []).append(row)
+        return found
 
     async def watch(self, prefix: str) -> AsyncIterator[bytes]:
         """Server-sent events for one watcher, until it goes away."""
         queue: asyncio.Queue[bytes] = asyncio.Queue()
-        self._watchers[queue] = prefix
+        self._watchers.setdefault(prefix, set()).add(queue)
         try:
             yield b": watching\n\n"
             while True:
@@ -90,15 +107,12 @@ class StepHub:
                     event = b": alive\n\n"
                 yield event
         finally:
-            del self._watchers[queue]
+            self._watchers[prefix].remove(queue)
+            if not self._watchers[prefix]:
+                del self._watchers[prefix]
 
 
-def _event_for(record: Record, prefix: str) -> bytes | None:
-    if isinstance(record, EngineStep):
-        rows = [row for row in record.rows if row.request_id.startswith(prefix)]
-        if not rows:
-            return None
-        record = msgspec.structs.replace(record, rows=rows)
+def _event(record: Record) -> bytes:
     return b"data: " + _encoder.encode(record) + b"\n\n"
 
 

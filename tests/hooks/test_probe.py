@@ -16,7 +16,7 @@ from dflash_viz.hooks.probe import Outlet, Probe, choose_adapter
 from dflash_viz.hooks.route import StepHub
 from dflash_viz.hooks.v1 import V1Adapter
 from dflash_viz.hooks.v2 import V2Adapter
-from dflash_viz.hooks.wire import EngineStep, Record, Row
+from dflash_viz.hooks.wire import EngineStep, Fault, Record, Row
 from tests.hooks.conftest import Ticks
 from tests.hooks.stand_ins import Runner1, Runner2, Scheduled
 from tests.hooks.test_v2 import favouring, launch
@@ -126,4 +126,29 @@ async def test_the_hub_counts_each_engines_records(ticks: Ticks) -> None:
     ]
     assert found[4].message == "1 engine steps were lost"
     socket.close(linger=0)
+    hub.close()
+
+
+async def test_every_watcher_gets_the_rows_of_its_requests() -> None:
+    hub = StepHub()
+    watched = {prefix: hub.watch(prefix) for prefix in ("", "a-", "a-1", "b-")}
+    for events in watched.values():
+        await anext(events)
+    rows = [Row(r, 0, [1]) for r in ("a-1", "a-12", "a-2", "a", "c-1")]
+    hub._publish(EngineStep(0, 0.0, 1.0, rows))
+    hub._publish(Fault(1, "lost"))
+    got = {}
+    for prefix, events in watched.items():
+        first = _decoder.decode((await anext(events))[6:])
+        got[prefix] = (
+            [row.request_id for row in first.rows] if isinstance(first, EngineStep) else first.message
+        )
+        await events.aclose()
+    assert got == {
+        "": ["a-1", "a-12", "a-2", "a", "c-1"],
+        "a-": ["a-1", "a-12", "a-2"],
+        "a-1": ["a-1", "a-12"],
+        "b-": "lost",
+    }
+    assert not hub._watchers
     hub.close()

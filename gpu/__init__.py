@@ -1,0 +1,1 @@
+"""Verification on a GPU host: see README.md."""
