@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -38,14 +37,14 @@ from dflash_viz.views.export import FILES
 from dflash_viz.views.measured_files import FORMATS, write_measured
 from dflash_viz.views.measured_report import document, markdown
 from dflash_viz.views.measured_tables import compare_frame
+from dflash_viz.views.measured_text import few
+from dflash_viz.views.printable import on_one_line, printable
 from dflash_viz.views.trace_summary import summary, summary_text
 from dflash_viz.weights.resolver import ROOT
 
 EXPECTATIONS = ROOT / "assets" / "expectations"
 FAULTS = (BenchError, DatasetError, ExpectationError, LaneError, ResultError, TraceError)
 EXIT_FAILED, EXIT_WRONG, EXIT_STOPPED = 1, 2, 130
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What commands a terminal, turns its text round, or cannot be printed; tabs and line ends may stay."""
 
 app = typer.Typer(
     help="Measure and validate speculative decoding on real engines.",
@@ -251,10 +250,12 @@ def _run(job: BenchJob) -> bool:
                 words = progress.message
                 if progress.setting is not None:
                     words = f"{names[progress.setting]}: {progress.message}"
-                bar.update(task, completed=progress.done, description=words)
+                bar.update(task, completed=progress.done, description=on_one_line(words))
         await asyncio.gather(*stopping)
         return bool(stopping)
 
+    if warning := few(job.result):
+        _print(warning, sys.stderr)
     return asyncio.run(follow())
 
 
@@ -308,7 +309,7 @@ def _print_json(made: Any) -> None:
 
 def _print(text: str, to: TextIO | None = None) -> None:
     """Print what may hold text of models, users and files; control characters as JSON writes them."""
-    print(CONTROLS.sub(lambda one: f"\\u{ord(one[0]):04x}", text), file=to)
+    print(printable(text), file=to)
 
 
 def _turns(choice: TurnChoice) -> Turns:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dflash_viz.metrics.measured.answers import one_spelling
 from dflash_viz.results import Grader, Question, Turns
 
 MAX_NAME = 100
@@ -72,10 +73,7 @@ class Format:
 def plain_number(text: str) -> str:
     """A number without its dollar sign, thousands' commas and trailing zeros; empty for anything else."""
     bare = text.strip().removeprefix("$")
-    if not _NUMBER.fullmatch(bare):
-        return ""
-    bare = bare.replace(",", "")
-    return bare.rstrip("0").removesuffix(".") if "." in bare else bare
+    return (one_spelling(bare) if _NUMBER.fullmatch(bare) else None) or ""
 
 
 def format_of(row: Row) -> Format | None:

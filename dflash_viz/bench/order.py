@@ -15,6 +15,7 @@ import dflash_viz
 from dflash_viz.bench.datasets import Loaded, load_dataset
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
 from dflash_viz.results import SCHEMA_VERSION, DatasetPrint, Head, Plan, Question, Setting, Turns
+from dflash_viz.results.files import MAX_SETTINGS
 from dflash_viz.trace import PLAIN
 
 MAX_CONCURRENCY = 128
@@ -57,7 +58,12 @@ class Order:
             for temperature in self.temperatures
             for concurrency in self.concurrencies
         ]
-        return list(dict.fromkeys(asked))  # a value may have been given twice
+        settings = list(dict.fromkeys(asked))  # a value may have been given twice
+        if len(settings) > MAX_SETTINGS:
+            raise LaneError(
+                f"These are {len(settings)} settings; one benchmark measures {MAX_SETTINGS} at most."
+            )
+        return settings
 
     def _chosen(self) -> list[LaneSpec]:
         lanes = load_preset(self.preset).lanes

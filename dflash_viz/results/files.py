@@ -27,6 +27,8 @@ from dflash_viz.results.model import (
 FILE_NAME = "result.jsonl"
 TRACES = "traces"
 MAX_BYTES = 200_000_000
+MAX_SETTINGS = 300
+"""More than a table, or anybody's patience, can hold."""
 MAX_NUMBER = 2**63
 """What tables can hold."""
 NO_RESULT = "This is no result of a benchmark: its first line is not a result's head."
@@ -182,6 +184,8 @@ def _head(text: bytes) -> Head:
 def _plan_fault(plan: Plan) -> str:
     if not plan.settings:
         return "it has no settings"
+    if len(plan.settings) > MAX_SETTINGS:
+        return f"it has {len(plan.settings)} settings, more than {MAX_SETTINGS}"
     numbers: list[float] = [plan.max_tokens]
     for setting in plan.settings:
         numbers += [setting.num_speculative_tokens, setting.temperature, setting.concurrency]

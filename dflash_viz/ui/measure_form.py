@@ -11,9 +11,11 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from dflash_viz.bench.datasets import load_dataset
 from dflash_viz.bench.engines import roomy
 from dflash_viz.bench.order import Order
 from dflash_viz.lanes import LaneError, LaneSpec
+from dflash_viz.metrics.measured import few_questions
 from dflash_viz.results import Turns
 
 OWN_FILE = "file"
@@ -119,7 +121,8 @@ def numbers(label: str, text: str, kind: Callable[[str], Number]) -> tuple[Numbe
 
 
 def outlook(form: Form, preset: str, specs: Mapping[str, LaneSpec]) -> str:
-    """What a benchmark comes to: answers and engine starts, in a sentence or two.
+    """What a benchmark comes to: answers and engine starts, and whether the questions are few for what
+    runs at once, in a sentence or two.
 
     ``specs`` are the lanes whose engines run already. Raises ``FormError`` and ``LaneError``.
     """
@@ -136,7 +139,14 @@ def outlook(form: Form, preset: str, specs: Mapping[str, LaneSpec]) -> str:
         answers = f"{most:,} answer{_s(most)} at most: {order.limit} question{_s(order.limit)} × {each}"
     named = ", ".join(starts[:MAX_NAMED]) + ("" if len(starts) <= MAX_NAMED else ", …")
     engines = f"{len(starts)} engine start{_s(len(starts))} ({named})" if starts else "No engine starts"
-    return f"{answers}. {engines}; what runs already is used as it is."
+    few = few_questions(_num_questions(order), order.concurrencies)
+    return f"{answers}. {engines}; what runs already is used as it is. {few}".rstrip()
+
+
+def _num_questions(order: Order) -> float:
+    """How many questions there will be, as far as it is known before a data set is fetched."""
+    known = len(load_dataset(order.dataset).questions) if order.dataset == "builtin" else math.inf
+    return min(known, math.inf if order.limit is None else order.limit)
 
 
 def _starts(order: Order, specs: Mapping[str, LaneSpec]) -> list[str]:

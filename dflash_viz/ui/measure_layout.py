@@ -8,7 +8,9 @@ import gradio as gr
 
 from dflash_viz.lanes import LaneSpec
 from dflash_viz.ui.measure_form import CONCURRENCIES, DATASETS
+from dflash_viz.views.measured_charts import CURVES
 from dflash_viz.views.measured_files import FORMATS
+from dflash_viz.views.measured_text import FIGURE, column
 
 MEASURE = "measure"
 RESULT_FILE = "result"
@@ -23,14 +25,6 @@ NOT_HERE = (
 )
 NO_ENGINE = "no engine runs. Start the app where vLLM is installed, without --no-engine."
 NOT_LOCAL = "they keep the machine busy for long, so only whoever sits at it runs them."
-CURVES = {
-    "throughput": "Throughput, tokens/s",
-    "throughput_gain": "Throughput against no speculation",
-    "speedup": "Speedup of a request",
-    "al": "Acceptance length, pooled",
-    "latency": "Latency, s",
-}
-"""What is drawn against concurrency, by the keys of the measured figures."""
 
 
 class MeasureLayout:
@@ -169,7 +163,7 @@ class MeasureLayout:
             self.prompts_plot = gr.Plot(label="By prompt", elem_id="bench-prompts")
             with gr.Column(visible=False) as self.curves:
                 self.curve_key = gr.Dropdown(
-                    [(label, key) for key, label in CURVES.items()], value="throughput",
+                    [(column(FIGURE[key]), key) for key in CURVES], value=CURVES[0],
                     label="Against concurrency", elem_id="curve-key", filterable=False,
                 )  # fmt: skip
                 self.curve_plot = gr.Plot(label="Concurrency", elem_id="bench-curve")

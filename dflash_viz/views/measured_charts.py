@@ -15,10 +15,19 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dflash_viz.metrics.measured import Estimate, against, by_prompt, course, per_position, setting_value
+from dflash_viz.metrics.measured import (
+    Estimate,
+    against,
+    by_prompt,
+    course,
+    indexed,
+    lane_labels,
+    per_position,
+    setting_value,
+)
 from dflash_viz.results import Result, Setting, labels
 from dflash_viz.views.lane_style import LaneStyle, lane_styles
-from dflash_viz.views.measured_text import FIGURE, column, lane_labels, shortened
+from dflash_viz.views.measured_text import FIGURE, column, shortened
 
 TEXT, GRID = "#767676", "rgba(128,128,128,0.3)"
 VARIANTS = (("", 10), ("-open", 10), ("-open-dot", 10), ("", 6), ("-open", 6))
@@ -31,6 +40,8 @@ PER_TITLE_LINE = 48
 TOP = {"y": 1, "yref": "container", "yanchor": "top", "pad": {"t": 6, "l": 4, "b": 10}, "automargin": True}
 LEGEND = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0}
 AXIS = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": GRID, "automargin": True}
+CURVES = ("throughput", "latency", "al", "speedup", "throughput_gain")
+"""The keys of the figures that are drawn against concurrency, the one that is shown first in front."""
 RATIOS = ("speedup", "throughput_gain")
 """Figures that are 1 where nothing is won."""
 
@@ -62,7 +73,7 @@ def al_chart(result: Result) -> go.Figure:
     figure = _figure(
         "AL by setting: 1 + accepted tokens / drafts, pooled over the prompts; bars: 95 % interval"
     )
-    rows = 0
+    rows, result = 0, indexed(result)
     for number, look in enumerate(_looks(result)):
         if (al := setting_value(result, number, "al")) is None:
             continue
@@ -82,7 +93,7 @@ def position_chart(result: Result) -> go.Figure:
     Of several concurrencies the first is drawn; what a drafter guesses does not depend on it.
     """
     figure = _figure("Acceptance by position: drafts accepted there / drafts that had a token there")
-    names = lane_labels(result.plan.settings)
+    names, result = lane_labels(result.plan.settings), indexed(result)
     for look, name in zip(_lane_looks(result), dict.fromkeys(names), strict=True):
         rates = per_position(result, names.index(name))
         if not rates:
@@ -103,7 +114,7 @@ def concurrency_chart(result: Result, key: str) -> go.Figure:
     figure = _figure(f"{shown.label} by concurrency: {_first_sentence(shown.definition)}")
     names = dict.fromkeys(lane_labels(result.plan.settings))
     looks = dict(zip(names, _lane_looks(result), strict=True))
-    for label, points in against(result, key).items():
+    for label, points in against(indexed(result), key).items():
         look = looks[label]
         estimates = [estimate for _, estimate in points]
         figure.add_scatter(
@@ -151,7 +162,7 @@ def prompts_chart(result: Result) -> go.Figure:
     figure = _figure(
         "AL by prompt: each answer's own 1 + accepted tokens / drafts; box: quartiles and median"
     )
-    rows = 0
+    rows, result = 0, indexed(result)
     for number, look in enumerate(_looks(result)):
         found = [one for one in by_prompt(result, number) if one.al is not None]
         if not found:

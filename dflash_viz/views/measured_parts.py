@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 
 from dflash_viz.views import markup
+from dflash_viz.views.printable import on_one_line
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,6 @@ _LIST = re.compile(r"^(\d+)(?=[.)](?: |$))")
 
 
 def _plain(text: str) -> str:
-    """A text on one line, with nothing in it that Markdown or HTML would take for markup."""
-    escaped = _LIST.sub(r"\1\\", _MARKUP.sub(r"\\", " ".join(text.split())))
+    """A text on one line, with nothing in it that Markdown, HTML or a terminal would act on."""
+    escaped = _LIST.sub(r"\1\\", _MARKUP.sub(r"\\", on_one_line(text)))
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -17,14 +17,17 @@ from dflash_viz.metrics.measured import (
     Estimate,
     Verdict,
     by_kind,
+    indexed,
     pairs,
     per_position,
     quality,
     quality_warnings,
+    server_checks,
     setting_values,
 )
 from dflash_viz.results import Result, labels
 from dflash_viz.views.measured_charts import (
+    CURVES,
     al_chart,
     concurrency_chart,
     course_chart,
@@ -34,12 +37,10 @@ from dflash_viz.views.measured_charts import (
 from dflash_viz.views.measured_page import result_html
 from dflash_viz.views.measured_parts import to_markdown
 from dflash_viz.views.measured_sections import result_parts
-from dflash_viz.views.measured_text import INTERVALS, counted, num_prompts, title
+from dflash_viz.views.measured_text import INTERVALS, check_counts, few, num_prompts, title
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 STYLES = ("findings.css", "measured.css")
-CURVES = ("throughput", "throughput_gain", "speed", "latency")
-"""The figures that are drawn against concurrency."""
 VERSION = "1.0"
 """Of the JSON document: the first number changes when a key goes or changes its meaning."""
 CONFIG = {"displaylogo": False, "responsive": True}
@@ -69,6 +70,7 @@ def markdown(result: Result, verdicts: Sequence[Verdict]) -> str:
 
 def document(result: Result, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """The result as one document of plain values: numbers are numbers, None is what cannot be had."""
+    result = indexed(result)
     plan, names = result.plan, labels(result.plan.settings)
     return {
         "format": "dflash-viz-measured",
@@ -85,8 +87,9 @@ def document(result: Result, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "pairs": [_plain(pair) for pair in pairs(result)],
         "verdicts": [_plain(verdict) for verdict in verdicts],
         "quality": [_plain(one) for one in quality(result)],
-        "warnings": quality_warnings(result),
+        "warnings": [*filter(None, [few(result)]), *quality_warnings(result)],
         "checks": _checks(result),
+        "server_checks": [_plain(one) for one in server_checks(result)],
         "failures": [_plain(failure) for failure in result.open_failures()],
         "notices": result.notices,
     }  # fmt: skip
@@ -115,8 +118,8 @@ def _estimates(values: Mapping[str, Estimate | None]) -> dict[str, Any]:
 
 
 def _checks(result: Result) -> dict[str, int]:
-    found = [answer.check.agrees for answer in counted(result)]
-    return {"agree": found.count(True), "disagree": found.count(False), "unknown": found.count(None)}
+    found = check_counts(result)
+    return {"agree": found[True], "disagree": found[False], "unknown": found[None]}
 
 
 def _plain(value: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from dflash_viz.metrics.measured import (
+    KIND_KEYS,
+    MAX_PAIRS,
     MEASURED,
     Estimate,
     Pair,
@@ -13,6 +15,7 @@ from dflash_viz.metrics.measured import (
     Verdict,
     by_kind,
     by_prompt,
+    indexed,
     pairs,
     per_position,
     quality,
@@ -33,7 +36,6 @@ from dflash_viz.views.measured_parts import (
     Part,
     Table,
 )
-from dflash_viz.views.measured_tables import KIND_KEYS
 from dflash_viz.views.measured_text import (
     AL_NAMES,
     FIGURE,
@@ -48,8 +50,10 @@ from dflash_viz.views.measured_text import (
     defined,
     digits,
     failures,
+    few,
     fitting_setting,
     num_prompts,
+    server_sums,
     shortened,
     state,
     title,
@@ -71,6 +75,7 @@ MAX_LISTED = 20
 
 def result_parts(result: Result, verdicts: Sequence[Verdict], links: Links | None = None) -> list[Part]:
     """The whole page about a result."""
+    result = indexed(result)
     return [
         Heading(title(result)),
         *_standing(result),
@@ -91,6 +96,10 @@ def _standing(result: Result) -> Iterator[Part]:
     """What a reader must know before the figures."""
     yield Paragraph(*state(result))
     yield Paragraph(*checks(result))
+    if (sums := server_sums(result))[0]:
+        yield Paragraph(*sums)
+    if warning := few(result):
+        yield Paragraph(f"⚠ {warning}", "problem")
     troubles = {
         "questions or engines that failed": failures(result),
         "lines of the result's file that were left out": result.notices,
@@ -228,7 +237,10 @@ def _pairs(result: Result) -> Iterator[Part]:
         "Same text: answers that are equal to the last character, at temperature 0 alone.",
         "note",
     )
-    yield Folded("Two settings against each other", [table, note])
+    parts: list[Part] = [table, note]
+    if len(found) == MAX_PAIRS:
+        parts.append(Paragraph(f"No more than {MAX_PAIRS} pairs are listed.", "note"))
+    yield Folded("Two settings against each other", parts)
 
 
 def _pair_row(names: Sequence[str], pair: Pair) -> list[str]:

@@ -7,13 +7,20 @@ from typing import Any
 
 import pandas as pd
 
-from dflash_viz.metrics.measured import MEASURED, Estimate, Verdict, by_kind, pairs, setting_values
+from dflash_viz.metrics.measured import (
+    KIND_KEYS,
+    MEASURED,
+    Estimate,
+    Verdict,
+    by_kind,
+    indexed,
+    pairs,
+    sample_length,
+    setting_values,
+)
 from dflash_viz.metrics.measured.sums import LENGTH, SPEED, cells, common, difference, quotient
 from dflash_viz.results import Answer, Result, Setting, labels
 from dflash_viz.views.measured_text import counted, num_prompts
-
-KIND_KEYS = ("al", "al_mean", "speed", "speedup")
-"""The figures that are told for every kind of prompt."""
 
 _ENDS = ("", "_low", "_high")
 _SETTING = {
@@ -67,7 +74,7 @@ _COMPARED = {
 
 def settings_frame(result: Result) -> pd.DataFrame:
     """One row per setting: every figure of ``MEASURED`` with the ends of its interval, and the engine."""
-    rows = []
+    rows, result = [], indexed(result)
     for number, start in enumerate(_setting_cells(result.plan.settings)):
         values = setting_values(result, number)
         rows.append(
@@ -89,12 +96,12 @@ def answers_frame(result: Result) -> pd.DataFrame:
     compare with.
     """
     starts = _setting_cells(result.plan.settings)
-    return _frame([_answer_cells(starts[one.setting], one) for one in counted(result)], _ANSWERS)
+    return _frame([_answer_cells(starts[one.setting], one) for one in counted(indexed(result))], _ANSWERS)
 
 
 def kinds_frame(result: Result) -> pd.DataFrame:
     """One row per setting and kind of prompt; ``prompts`` are those that the AL, or the speed, is over."""
-    rows = []
+    rows, result = [], indexed(result)
     for number, start in enumerate(_setting_cells(result.plan.settings)):
         for kind, values in by_kind(result, number).items():
             told = {key: values.get(key) for key in KIND_KEYS}
@@ -104,7 +111,8 @@ def kinds_frame(result: Result) -> pd.DataFrame:
 
 
 def pairs_frame(result: Result) -> pd.DataFrame:
-    """One row per two settings of one temperature and concurrency, on the prompts that both answered.
+    """One row per two settings of one temperature and concurrency, on the prompts that both answered; the
+    first ``MAX_PAIRS`` of them.
 
     ``al_difference`` is the first's AL less the second's, the ratios are first / second; same texts are
     counted at temperature 0 alone.
@@ -140,7 +148,7 @@ def samples_frame(result: Result) -> pd.DataFrame:
             **starts[one.setting],
             **{name: getattr(one, name) for name in one.__struct_fields__ if name != "setting"},
             "throughput": one.output_tokens / one.seconds if one.seconds else None,
-            "acceptance_length": 1 + one.num_accepted / one.num_drafts if one.num_drafts else None,
+            "acceptance_length": sample_length(one),
         }
         for one in result.samples
     ]
@@ -153,6 +161,7 @@ def compare_frame(a: Result, b: Result) -> pd.DataFrame:
     ``al_difference`` is B's AL less A's and ``speed_ratio`` B's decode speed / A's, each over the prompts
     that both answered; missing, with ``common_prompts`` 0, where the results asked different questions.
     """
+    a, b = indexed(a), indexed(b)
     others = {setting: number for number, setting in enumerate(b.plan.settings)}
     matches = [(number, others[one], one) for number, one in enumerate(a.plan.settings) if one in others]
     return _frame([_compared_cells(a, b, *match) for match in matches], _COMPARED)

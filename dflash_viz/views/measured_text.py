@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from dflash_viz.metrics.figures import Figure
-from dflash_viz.metrics.measured import MEASURED, Verdict
+from dflash_viz.metrics.measured import MEASURED, Verdict, few_questions, server_checks
 from dflash_viz.metrics.measured.bootstrap import MIN_PROMPTS, RESAMPLES, Estimate
 from dflash_viz.metrics.measured.sums import cells
 from dflash_viz.results import Answer, DatasetPrint, Result, Setting, labels
@@ -29,6 +28,8 @@ MARKS = {"pass": "✓ pass", "fail": "✗ fail", "not comparable": "– not comp
 AL_NAMES = {"al": "AL, pooled", "al_mean": "AL, mean of requests"}
 TURNS = {"first": "the first turn of each", "both": "all turns of each"}
 
+_REST = "requests that failed or were stopped count there too"
+_OTHERS = "Somebody else may have asked the same engine."
 _DIGITS = {"rate": 1, "speed": 1, "throughput": 1, "draft_ms": 1, "verify_ms": 1, "answers": 0, "failures": 0}
 
 
@@ -66,11 +67,6 @@ def num_prompts(result: Result, setting: int) -> int:
 def counted(result: Result) -> list[Answer]:
     """The answers that the figures are over, by setting: of several to one turn the last."""
     return [one for n in range(len(result.plan.settings)) for one in cells(result, n).values()]
-
-
-def lane_labels(settings: Sequence[Setting]) -> list[str]:
-    """The settings' names without their concurrency: what a curve over it is called."""
-    return labels(msgspec.structs.replace(one, concurrency=1) for one in settings)
 
 
 def title(result: Result) -> str:
@@ -129,20 +125,46 @@ def state(result: Result) -> tuple[str, str]:
 
 def checks(result: Result) -> tuple[str, str]:
     """Whether the traces agree with what vLLM counted itself: a sentence, and the kind of its paragraph."""
-    found = [answer.check for answer in counted(result)]
-    if not found:
+    counts = check_counts(result)
+    total = counts.total()
+    if not total:
         return "Nothing has been answered yet.", "note"
-    agree = sum(check.agrees is True for check in found)
-    unknown = sum(check.agrees is None for check in found)
-    silent = f" vLLM gave nothing to compare with for {unknown}." if unknown else ""
-    wrong = [check for check in found if check.agrees is False]
-    if not wrong:
-        return f"{agree} of {len(found)} answers agree with vLLM's own counts.{silent}", ""
-    return (
-        f"✗ {agree} of {len(found)} answers agree with vLLM's own counts, {len(wrong)} do not.{silent} The "
-        f"first that does not: {wrong[0].message}",
-        "problem",
-    )
+    silent = f" vLLM gave nothing to compare with for {counts[None]}." if counts[None] else ""
+    said = f"{counts[True]} of {total} answers agree with vLLM's own counts"
+    if not counts[False]:
+        return f"{said}.{silent}", ""
+    wrong = next(one.check.message for one in counted(result) if one.check.agrees is False)
+    return f"✗ {said}, {counts[False]} do not.{silent} The first that does not: {wrong}", "problem"
+
+
+def check_counts(result: Result) -> Counter[bool | None]:
+    """How many answers agree with vLLM's own counts, do not, or have nothing to compare with (None)."""
+    return Counter(one.check.agrees for one in counted(result))
+
+
+def server_sums(result: Result) -> tuple[str, str]:
+    """Whether the sums of each setting's answers are those of vLLM's ``/metrics``: a sentence, and the kind
+    of its paragraph; an empty sentence where nothing has been measured."""
+    found = server_checks(result)
+    compared = [one for one in found if one.agrees is not None]
+    rest = len(found) - len(compared)
+    silent = f"{rest} of {len(found)} settings cannot be compared with vLLM's /metrics: {_REST}."
+    if not compared:
+        return silent if found else "", "note"
+    agree = sum(one.agrees is True for one in compared)
+    said = f"The answers of {agree} of {len(compared)} settings add up to what vLLM's /metrics counted."
+    said += f" {silent}" if rest else ""
+    if agree == len(compared):
+        return said, ""
+    names = labels(result.plan.settings)
+    wrong = "; ".join(f"{names[one.setting]}: {one.message}" for one in compared if not one.agrees)
+    return f"✗ {said} {_OTHERS} {shortened(wrong, 400)}", "problem"
+
+
+def few(result: Result) -> str:
+    """A sentence where there are few questions for so many at once; empty where there are enough."""
+    settings = result.plan.settings
+    return few_questions(result.plan.dataset.num_questions, {one.concurrency for one in settings})
 
 
 def failures(result: Result) -> list[str]:

@@ -13,6 +13,7 @@ from dflash_viz.bench.datasets import DatasetError
 from dflash_viz.bench.order import MAX_CONCURRENCY, Order, content_hash
 from dflash_viz.lanes import LaneError
 from dflash_viz.results import SCHEMA_VERSION, Question, Setting
+from dflash_viz.results.files import MAX_SETTINGS
 from tests.bench.made import written
 
 
@@ -103,6 +104,13 @@ def test_the_ends_of_the_ranges_are_allowed() -> None:
         max_tokens=1, limit=1,
     )  # fmt: skip
     assert len(order.settings()) == 4
+
+
+def test_no_more_settings_than_a_result_may_hold() -> None:
+    order = Order(lanes=("dflash",), ks=tuple(range(1, MAX_SETTINGS + 1)))
+    assert len(order.settings()) == MAX_SETTINGS
+    with pytest.raises(LaneError, match="These are 301 settings; one benchmark measures 300 at most"):
+        replace(order, ks=(*order.ks, MAX_SETTINGS + 1)).settings()
 
 
 def test_the_hash_is_of_the_prompts_and_their_order() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dflash_viz.results import FILE_NAME, SCHEMA_VERSION, Result, ResultError, decode_result, read_result
-from dflash_viz.results.files import NO_RESULT, _encoder, result_lines
+from dflash_viz.results.files import MAX_SETTINGS, NO_RESULT, _encoder, result_lines
 from tests.measured import made_result, made_settings
 
 HUGE = 10**400
@@ -261,6 +261,10 @@ def test_a_newer_minor_version_is_read() -> None:
     ("edit", "told"),
     [
         (lambda head: head["plan"].update(settings=[]), "it has no settings"),
+        (
+            lambda head: head["plan"].update(settings=head["plan"]["settings"][:1] * (MAX_SETTINGS + 1)),
+            "it has 301 settings, more than 300",
+        ),
         (lambda head: head["plan"].update(max_tokens=-1), "it holds a number that cannot be"),
         (lambda head: head["plan"].update(max_tokens=HUGE), "it holds a number that cannot be"),
         (lambda head: head["plan"]["settings"][1].update(temperature=-1.0), "a number that cannot be"),
@@ -276,6 +280,13 @@ def test_a_damaged_head_is_refused_with_the_reason(edit: Edit, told: str) -> Non
     assert said.startswith("The result's head is damaged: ")
     assert said.endswith(".")
     assert told in said
+
+
+def test_as_many_settings_as_are_let_through() -> None:
+    def many(head: Json) -> None:
+        head["plan"]["settings"] = head["plan"]["settings"][:1] * MAX_SETTINGS
+
+    assert len(decode_result(edited("head", many)).plan.settings) == MAX_SETTINGS
 
 
 def test_the_file_says_the_same_as_its_bytes(tmp_path: Path) -> None:

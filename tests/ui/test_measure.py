@@ -124,7 +124,7 @@ def test_what_is_drawn_can_be_chosen(viewer: App, page: Page, tmp_path: Path) ->
     enter(page, viewer.url)
     upload(page, made_result(made_settings(concurrencies=(1, 4))), tmp_path)
     expect(page.locator("#bench-curve .gtitle")).to_contain_text("throughput by concurrency")
-    choose(page, "curve-key", "Latency, s")
+    choose(page, "curve-key", "latency, s")
     expect(page.locator("#bench-curve .gtitle")).to_contain_text("latency by concurrency")
     expect(page.locator("#bench-course .gtitle")).to_contain_text("dflash, 1 at once")
     choose(page, "bench-setting", "none, 4 at once")

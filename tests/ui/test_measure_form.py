@@ -69,6 +69,23 @@ def test_what_cannot_be_is_explained(changes: dict[str, object], words: str) -> 
         outlook(replace(FORM, **changes), PRESET, SPECS)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"concurrencies": [1, 8]}, " Few questions (20) for 8 at once: the beginning and the end, "),
+        ({"concurrencies": [1, 128], "limit": None}, " Few questions (60) for 128 at once: no more than 60 "),
+        ({"concurrencies": [1, 128], "limit": 900}, " Few questions (60) for 128 at once: no more than 60 "),
+        ({"concurrencies": [16], "limit": 63, "dataset": "gsm8k"}, " Few questions (63) for 16 at once: "),
+        ({"concurrencies": [128], "limit": None, "dataset": "gsm8k"}, ""),
+        ({"concurrencies": [1, 4]}, ""),
+    ],
+)
+def test_few_questions_are_told_before(changes: dict[str, object], words: str) -> None:
+    said = outlook(replace(FORM, **changes), PRESET, SPECS)  # type: ignore[arg-type]
+    assert words in said
+    assert ("Few" in said) == bool(words)
+
+
 @given(st.text())
 def test_any_text_is_numbers_or_a_message(text: str) -> None:
     with contextlib.suppress(FormError):

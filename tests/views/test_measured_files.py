@@ -92,7 +92,7 @@ def test_the_document_holds_numbers_and_their_definitions(result: Result, tmp_pa
     read = read_json(result, tmp_path)
     assert list(read) == [
         "format", "version", "result", "figures", "intervals", "settings", "pairs", "verdicts", "quality",
-        "warnings", "checks", "failures", "notices",
+        "warnings", "checks", "server_checks", "failures", "notices",
     ]  # fmt: skip
     assert (read["format"], read["version"]) == ("dflash-viz-measured", "1.0")
     assert [one["key"] for one in read["figures"]] == [one.key for one in MEASURED]
@@ -115,6 +115,8 @@ def test_the_document_holds_numbers_and_their_definitions(result: Result, tmp_pa
         "stable keys, those at their defaults too"
     )
     assert read["checks"] == {"agree": 48, "disagree": 0, "unknown": 0}
+    assert read["server_checks"][3] == {"setting": 3, "agrees": True, "message": "all sums are vLLM's"}
+    assert read["warnings"] == []
     assert [one["outcome"] for one in read["verdicts"]] == ["pass", "fail", "not comparable"]
     assert read["verdicts"][0]["expectation"]["al"] == 2.0
     assert read["verdicts"][2]["measured"] is None

@@ -112,6 +112,43 @@ def test_answers_that_disagree_with_vllm_are_a_problem() -> None:
     assert html.count('class="dv-problem"') == 1
 
 
+def test_sums_are_checked_against_the_servers_counters() -> None:
+    result = made_result(num_questions=6)
+    assert "The answers of 4 of 4 settings add up to what vLLM's /metrics counted." in page(result).text
+    result.stretches[1] = msgspec.structs.replace(result.stretches[1], output_tokens=1)
+    result.stretches[2] = msgspec.structs.replace(result.stretches[2], finished=False)
+    html = result_html(result, [])
+    text = Reader(html).text
+    assert "✗ The answers of 2 of 3 settings add up to what vLLM's /metrics counted." in text
+    assert "1 of 4 settings cannot be compared with vLLM's /metrics: " in text
+    assert re.search(r"asked the same engine\. eagle3: output tokens: \d+, vLLM 1<", html)
+    assert html.count('class="dv-problem"') == 2, "this, and what is not complete"
+    assert "The answers of 2 of 3 settings add up" in markdown(result, [])
+
+
+def test_sums_that_cannot_be_compared_are_no_agreement() -> None:
+    result = made_result(num_questions=6)
+    result.failures = [Failure(number, "timed out", "q0") for number in range(4)]
+    text = page(result).text
+    assert "4 of 4 settings cannot be compared with vLLM's /metrics" in text
+    assert "add up to" not in text
+    assert "vLLM's /metrics" not in page(empty_result(made_settings(), 3)).text
+
+
+def test_few_questions_for_many_at_once_are_a_warning() -> None:
+    text = page(busy()).text
+    assert "⚠ Few questions (12) for 4 and 16 at once: no more than 12 ever run at once; " in text
+    assert "Few questions" not in page(made_result(num_questions=2)).text
+
+
+def test_a_page_of_many_settings_stays_small() -> None:
+    many = made_result(made_settings(("dflash", "none"), ks=range(1, 300)), num_questions=1)
+    html = result_html(many, [])
+    assert "No more than 100 pairs are listed." in html
+    assert len(rows(html, "Every two settings")) == 1 + 100
+    assert "No more than" not in result_html(busy(3), [])
+
+
 def test_what_went_wrong_is_listed() -> None:
     dataset = msgspec.structs.replace(BUILTIN, skipped=["line 9: no field question"])
     result = made_result(num_questions=3, dataset=dataset)

@@ -54,9 +54,9 @@ def test_nothing_is_loaded_from_elsewhere(hostile: bool) -> None:
 
 
 def test_the_report_has_its_charts() -> None:
-    # AL, positions and prompts; a curve over concurrency for each of four figures; a course a setting.
+    # AL, positions and prompts; a curve over concurrency for each of five figures; a course a setting.
     assert charts(report_html(made_result(num_questions=3), [])) == 3 + 4
-    assert charts(report_html(busy(3), [])) == 3 + 4 + 12
+    assert charts(report_html(busy(3), [])) == 3 + 5 + 12
     assert charts(report_html(empty_result(made_settings(), 3), [])) == 3
 
 
@@ -64,8 +64,8 @@ def test_hostile_text_ends_no_script() -> None:
     good, bad = busy(6), hostile_result()
     parts = Parts(report_html(bad, verdicts(bad, note=HOSTILE, source=HOSTILE)))
     drawn = [script for script in parts.scripts if "Plotly.newPlot" in script and "dv-chart-" in script]
-    assert len(drawn) == 3 + 4 + 8
-    assert len(Parts(report_html(good, [])).scripts) == 1 + 3 + 4 + 12
+    assert len(drawn) == 3 + 5 + 8
+    assert len(Parts(report_html(good, [])).scripts) == 1 + 3 + 5 + 12
     assert len(parts.scripts) == 1 + len(drawn), "plotly and the charts, no other script"
     assert parts.handlers == []
     for script in drawn:
@@ -126,7 +126,7 @@ def test_it_opens_anywhere(opened: object, width: int, hostile: bool) -> None:
             box.clientWidth, box.querySelector('.main-svg').clientWidth,
             box.querySelectorAll('.point, .boxes path.box, .js-line').length])"""
     )
-    assert len(sizes) == (15 if hostile else 19)
+    assert len(sizes) == (16 if hostile else 20)
     for box, svg, points in sizes:
         assert svg <= box
         assert points > 0

@@ -1,7 +1,16 @@
 """The figures of a whole benchmark, with intervals over its prompts; pure functions of its result."""
 
 from dflash_viz.metrics.measured.bootstrap import Estimate, mean, paired_difference, paired_ratio, ratio
-from dflash_viz.metrics.measured.course import CoursePoint, against, course, stops_paying
+from dflash_viz.metrics.measured.counts import ServerCheck, server_checks
+from dflash_viz.metrics.measured.course import (
+    CoursePoint,
+    against,
+    course,
+    few_questions,
+    lane_labels,
+    sample_length,
+    stops_paying,
+)
 from dflash_viz.metrics.measured.expectations import (
     Expectation,
     ExpectationError,
@@ -12,6 +21,7 @@ from dflash_viz.metrics.measured.expectations import (
     write_expectations,
 )
 from dflash_viz.metrics.measured.figures import (
+    KIND_KEYS,
     MEASURED,
     PromptFigure,
     by_kind,
@@ -20,7 +30,7 @@ from dflash_viz.metrics.measured.figures import (
     setting_value,
     setting_values,
 )
-from dflash_viz.metrics.measured.pairs import Pair, pairs
+from dflash_viz.metrics.measured.pairs import MAX_PAIRS, Pair, pairs
 from dflash_viz.metrics.measured.quality import (
     Quality,
     final_number,
@@ -28,8 +38,11 @@ from dflash_viz.metrics.measured.quality import (
     quality,
     quality_warnings,
 )
+from dflash_viz.metrics.measured.sums import indexed
 
 __all__ = [
+    "KIND_KEYS",
+    "MAX_PAIRS",
     "MEASURED",
     "CoursePoint",
     "Estimate",
@@ -38,13 +51,17 @@ __all__ = [
     "Pair",
     "PromptFigure",
     "Quality",
+    "ServerCheck",
     "Verdict",
     "against",
     "by_kind",
     "by_prompt",
     "course",
+    "few_questions",
     "final_number",
+    "indexed",
     "judge",
+    "lane_labels",
     "mean",
     "paired_difference",
     "paired_ratio",
@@ -56,6 +73,8 @@ __all__ = [
     "ratio",
     "read_expectations",
     "recorded_expectations",
+    "sample_length",
+    "server_checks",
     "setting_value",
     "setting_values",
     "stops_paying",

@@ -24,7 +24,8 @@ _NUMBER = (
 # Neither a number nor its minus begins inside a word or another number: 7-5 holds 7 and 5.
 _ANY_NUMBER = re.compile(rf"(?<![\w.]){_NUMBER}")
 _ANSWER_IS = re.compile(rf"answer\s{{0,9}}(?:is|:|=)[^0-9\n]{{0,40}}?(?<![\w.])({_NUMBER})", re.IGNORECASE)
-_HASHES = re.compile(r"####([^\n]{0,200})")
+# The line's rest is the number alone: after "#### Step 2: check" an answer goes on.
+_HASHES = re.compile(rf"####[ \t]{{0,9}}[*_]{{0,3}}({_NUMBER})[.%$*_]{{0,4}}[ \t\r]{{0,9}}$", re.MULTILINE)
 _BOXED = re.compile(r"\\boxed\s{0,9}\{")
 _FRACTION = re.compile(r"([-−]?)\\[dt]?frac\s{0,9}\{([0-9]{1,40})\}\s{0,9}\{([0-9]{1,40})\}")
 _WORDS = re.compile(r"\\(?:text|mathrm|textbf|mbox)\{[^{}]*\}(?:\^\{?[0-9]\}?)?")
@@ -37,20 +38,17 @@ _NO_PYTHON = (SyntaxError, ValueError, OverflowError, MemoryError, RecursionErro
 def final_number(text: str) -> str | None:
     r"""The number that an answer ends up with, as plain decimal digits; None if it has none.
 
-    In this order: the last ``\boxed{}`` that holds something, the last line's rest after ``####``,
-    the last "answer is n", the last number of all. ``1,000.50``, ``$1000.5`` and ``1000.5`` are the same;
+    In this order: the last ``\boxed{}`` that holds something, the last line that ends in ``#### n``, the
+    last "answer is n", the last number of all. ``1,000.50``, ``$1000.5`` and ``1000.5`` are the same;
     fractions become decimals of six places. None too when a box holds several numbers.
     """
     for old, new in _SEPARATORS:
         text = text.replace(old, new)
     for box in reversed(list(_BOXED.finditer(text))):
         if found := _numbers(_inside(text, box.end())):
-            return _plain(found[0]) if len(found) == 1 else None
-    for line in reversed(_HASHES.findall(text)):
-        if found := _numbers(line):
-            return _plain(found[0])
-    said = _ANSWER_IS.findall(text) or _ANY_NUMBER.findall(text)
-    return _plain(said[-1]) if said else None
+            return one_spelling(found[0]) if len(found) == 1 else None
+    said = _HASHES.findall(text) or _ANSWER_IS.findall(text) or _ANY_NUMBER.findall(text)
+    return one_spelling(said[-1]) if said else None
 
 
 def parses_as_python(text: str) -> bool:
@@ -87,8 +85,12 @@ def _numbers(content: str) -> list[str]:
     return _ANY_NUMBER.findall(_WORDS.sub("", content)) or _ANY_NUMBER.findall(content)
 
 
-def _plain(number: str) -> str | None:
-    """A number as it was found, in one spelling."""
+def one_spelling(number: str) -> str | None:
+    """A number as it was found in a text, in one spelling; None for a fraction of nothing.
+
+    ``number`` is digits with what may stand around and between them: signs, dollars, commas, a point, and
+    a second number after a stroke.
+    """
     negative = "-" in number or "−" in number
     digits = number.lstrip("-−$").replace(",", "")
     if "/" in digits:

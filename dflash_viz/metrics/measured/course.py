@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -13,6 +14,8 @@ from dflash_viz.results import Result, Sample, Setting, labels
 
 GAIN = "throughput_gain"
 COUNTS = ("output_tokens", "num_drafts", "num_draft_tokens", "num_accepted")
+ENOUGH = 4
+"""Questions for each of those that run at once, from which the beginning and the end weigh little."""
 SHORT = 0.5
 """Share of the interval before it under which an interval is no point of its own."""
 
@@ -41,17 +44,22 @@ def course(result: Result, setting: int) -> list[CoursePoint]:
         if sample.at - sample.seconds < last - sample.seconds / 2:
             before, last = before + last, 0.0
         last = sample.at
-        counters = Counters(sample.num_drafts, sample.num_draft_tokens, sample.num_accepted)
         points.append(
             CoursePoint(
                 before + sample.at,
                 sample.output_tokens / sample.seconds,
-                counters.acceptance_length,
+                sample_length(sample),
                 sample.running,
                 sample.waiting,
             )
         )
     return points
+
+
+def sample_length(sample: Sample) -> float | None:
+    """The pooled AL of one interval, None without drafts."""
+    counters = Counters(sample.num_drafts, sample.num_draft_tokens, sample.num_accepted)
+    return counters.acceptance_length
 
 
 def _joined(samples: list[Sample]) -> list[Sample]:
@@ -71,12 +79,17 @@ def _joined(samples: list[Sample]) -> list[Sample]:
     return found
 
 
+def lane_labels(settings: Iterable[Setting]) -> list[str]:
+    """The settings' names without their concurrency: what a curve over it is called."""
+    return labels(msgspec.structs.replace(one, concurrency=1) for one in settings)
+
+
 def against(result: Result, key: str) -> dict[str, list[tuple[int, Estimate]]]:
     """A figure of ``MEASURED`` against the number of requests at once: a curve for every lane, K and
     temperature, by its label. Settings without the figure are left out."""
     settings = result.plan.settings
     curves: dict[str, list[tuple[int, Estimate]]] = {}
-    for number, label in enumerate(labels(map(_at_any_concurrency, settings))):
+    for number, label in enumerate(lane_labels(settings)):
         if (estimate := setting_value(result, number, key)) is not None:
             curves.setdefault(label, []).append((settings[number].concurrency, estimate))
     return {label: sorted(curve, key=lambda point: point[0]) for label, curve in curves.items()}
@@ -84,11 +97,17 @@ def against(result: Result, key: str) -> dict[str, list[tuple[int, Estimate]]]:
 
 def stops_paying(result: Result) -> list[str]:
     """For every lane that was measured at several concurrencies, up to where it delivers more tokens than
-    no speculation: one sentence each."""
-    gains = {
-        label: [(n, estimate.value) for n, estimate in curve]
-        for label, curve in against(result, GAIN).items()
-    }
+    no speculation: one sentence each. Settings that are not finished say nothing here, nor do those whose
+    setting without speculation is not."""
+    settings = result.plan.settings
+    gains: dict[str, list[tuple[int, float]]] = {}
+    for number, label in enumerate(lane_labels(settings)):
+        plain = result.plain_of(number)
+        if plain is None or not (result.finished(number) and result.finished(plain)):
+            continue
+        if (gain := setting_value(result, number, GAIN)) is not None:
+            gains.setdefault(label, []).append((settings[number].concurrency, gain.value))
+    gains = {label: sorted(curve) for label, curve in gains.items()}
     return [f"{label}: {_sentence(curve)}" for label, curve in gains.items() if len(curve) > 1]
 
 
@@ -119,5 +138,20 @@ def _times(point: tuple[int, float]) -> str:
     return f"{point[1]:.2f} ×"
 
 
-def _at_any_concurrency(setting: Setting) -> Setting:
-    return msgspec.structs.replace(setting, concurrency=1)
+def few_questions(num_questions: float, concurrencies: Iterable[int]) -> str:
+    """A sentence where there are few questions for so many at once; empty where there are enough."""
+    few = sorted({one for one in concurrencies if one > 1 and num_questions < ENOUGH * one})
+    if not few:
+        return ""
+    said = f"Few questions ({num_questions}) for {_together(few)} at once: "
+    if few[-1] > num_questions:
+        said += f"no more than {num_questions} ever run at once; "
+    return (
+        f"{said}the beginning and the end, with fewer at once, weigh in throughput and speedup. "
+        f"{ENOUGH * few[-1]} questions or more are enough."
+    )
+
+
+def _together(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} and {last}" if first else last

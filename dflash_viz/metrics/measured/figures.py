@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import zip_longest
 
 import numpy as np
 
@@ -21,7 +20,9 @@ from dflash_viz.metrics.measured.sums import (
     OWN_LENGTH,
     SPEED,
     Cells,
+    added,
     cells,
+    indexed,
     plain_cells,
     pooled,
     quotient,
@@ -103,7 +104,8 @@ MEASURED = (
 )  # fmt: skip
 """Every figure of a setting, in the order of the tables."""
 
-_BY_KIND = ("al", "al_mean", "speed", "speedup")
+KIND_KEYS = ("al", "al_mean", "speed", "speedup")
+"""The figures that are told for every kind of prompt."""
 
 
 @dataclass(frozen=True)
@@ -126,27 +128,29 @@ class PromptFigure:
 
 def setting_values(result: Result, setting: int) -> dict[str, Estimate | None]:
     """The figures of a setting, by the keys of ``MEASURED``."""
+    result = indexed(result)
     return {figure.key: setting_value(result, setting, figure.key) for figure in MEASURED}
 
 
 def setting_value(result: Result, setting: int, key: str) -> Estimate | None:
     """One figure of a setting. Raises ``KeyError`` for a key that is not in ``MEASURED``."""
-    return _WHOLE[key](result, setting) if key in _WHOLE else _value(result, setting, key, cells)
+    if key in _WHOLE:
+        return _WHOLE[key](result, setting)
+    plain = plain_cells(result, setting) if key == "speedup" else {}
+    return _value(cells(result, setting), plain, key)
 
 
 def by_kind(result: Result, setting: int) -> dict[str, dict[str, Estimate | None]]:
     """AL, mean of requests' ALs, speed and speedup of each kind of prompt, in the data set's order."""
-    kinds = [question.kind for question in result.questions.values()]
-    kinds += [answer.kind for answer in cells(result, setting).values()]
-    found = {}
-    for kind in dict.fromkeys(kinds):
-
-        def chosen(of: Result, number: int, kind: str = kind) -> Cells:
-            return {key: answer for key, answer in cells(of, number).items() if answer.kind == kind}
-
-        if chosen(result, setting):
-            found[kind] = {key: _value(result, setting, key, chosen) for key in _BY_KIND}
-    return found
+    answers: dict[str, dict[tuple[str, int], Answer]] = {one.kind: {} for one in result.questions.values()}
+    for key, answer in cells(result, setting).items():
+        answers.setdefault(answer.kind, {})[key] = answer
+    plain = plain_cells(result, setting)
+    return {
+        kind: {key: _value(chosen, plain, key) for key in KIND_KEYS}
+        for kind, chosen in answers.items()
+        if chosen
+    }
 
 
 def by_prompt(result: Result, setting: int) -> list[PromptFigure]:
@@ -167,17 +171,15 @@ def by_prompt(result: Result, setting: int) -> list[PromptFigure]:
 def per_position(result: Result, setting: int) -> list[tuple[float, int]]:
     """Per drafted position: accepted there / drafts that drafted it (unconditional), and those drafts."""
     answers = cells(result, setting).values()
-    accepted = map(sum, zip_longest(*(answer.accepted_per_position for answer in answers), fillvalue=0))
-    drafted = map(sum, zip_longest(*(answer.drafted_per_position for answer in answers), fillvalue=0))
+    accepted = added(answer.accepted_per_position for answer in answers)
+    drafted = added(answer.drafted_per_position for answer in answers)
     pairs = zip(accepted, drafted, strict=False)
     return [(kept / drafts, drafts) for kept, drafts in pairs if drafts]
 
 
-def _value(result: Result, setting: int, key: str, chosen: Callable[[Result, int], Cells]) -> Estimate | None:
-    """A figure that is computed from answers alone, of those that were chosen."""
-    if key == "speedup":
-        return quotient(chosen(result, setting), plain_cells(result, setting), SPEED)
-    return _OF_ANSWERS[key](chosen(result, setting))
+def _value(of: Cells, plain: Cells, key: str) -> Estimate | None:
+    """A figure that is computed from answers alone; ``plain`` are those without speculation."""
+    return quotient(of, plain, SPEED) if key == "speedup" else _OF_ANSWERS[key](of)
 
 
 def _draft_ms(of: Cells) -> Estimate | None:

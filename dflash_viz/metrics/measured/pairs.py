@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 from dflash_viz.metrics.measured.bootstrap import Estimate
 from dflash_viz.metrics.measured.sums import (
@@ -13,11 +14,15 @@ from dflash_viz.metrics.measured.sums import (
     cells,
     common,
     difference,
+    indexed,
     quotient,
     same_machine,
     same_text,
 )
 from dflash_viz.results import Result
+
+MAX_PAIRS = 100
+"""More nobody reads, and their number grows with the square of the settings'."""
 
 
 @dataclass(frozen=True)
@@ -40,20 +45,27 @@ class Pair:
 
 
 def pairs(result: Result) -> list[Pair]:
-    """Every two settings of one temperature and concurrency that answered a question in common.
+    """Every two settings of one temperature and concurrency that answered a question in common, the first
+    ``MAX_PAIRS`` of them.
 
     The one without speculation is always the second.
     """
-    found = []
+    return list(islice(_every_pair(indexed(result)), MAX_PAIRS))
+
+
+def _every_pair(result: Result) -> Iterator[Pair]:
     for first, second in combinations(range(len(result.plan.settings)), 2):
         a, b = result.plan.settings[first], result.plan.settings[second]
         if (a.temperature, a.concurrency) == (b.temperature, b.concurrency):
-            found.append(_pair(result, second, first) if a.plain else _pair(result, first, second))
-    return [pair for pair in found if pair.num_prompts]
+            pair = _pair(result, second, first) if a.plain else _pair(result, first, second)
+            if pair is not None:
+                yield pair
 
 
-def _pair(result: Result, first: int, second: int) -> Pair:
+def _pair(result: Result, first: int, second: int) -> Pair | None:
     a, b = common(cells(result, first), cells(result, second))
+    if not a:
+        return None
     comparable = same_machine(result, (first, second))
     greedy = result.plan.settings[first].temperature == 0
     return Pair(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dflash_viz.metrics.measured.bootstrap import Estimate, paired_difference, paired_ratio, ratio
-from dflash_viz.results import Answer, Engine, Result
+from dflash_viz.results import Answer, Engine, Failure, Result
 
 Cells = Mapping[tuple[str, int], Answer]
 """The answers of one setting, by question and turn."""
@@ -59,8 +59,32 @@ LATENCY: Part = (_latency_s, one)
 """Latency, seconds, mean."""
 
 
+class Indexed(Result, kw_only=True):
+    """A result that does not grow any more, sorted by setting once: a file may have many settings."""
+
+    cells: dict[int, Cells]
+    unanswered: list[Failure]
+
+    def open_failures(self) -> list[Failure]:
+        """As ``Result`` finds them, once."""
+        return self.unanswered
+
+
+def indexed(result: Result) -> Indexed:
+    """The result as it is now, for a caller that asks for many settings' figures."""
+    if isinstance(result, Indexed):
+        return result
+    fields = {name: getattr(result, name) for name in result.__struct_fields__}
+    found: dict[int, dict[tuple[str, int], Answer]] = {}
+    for answer in result.answers:
+        found.setdefault(answer.setting, {})[answer.question, answer.turn] = answer
+    return Indexed(**fields, cells=dict(found), unanswered=result.open_failures())
+
+
 def cells(result: Result, setting: int) -> Cells:
     """A setting's answers by question and turn; where one was asked for again, the last one counts."""
+    if isinstance(result, Indexed):
+        return result.cells.get(setting, {})
     return {(answer.question, answer.turn): answer for answer in result.answers_of(setting)}
 
 
@@ -78,6 +102,16 @@ def columns(of: Cells, part: Part) -> tuple[list[float], list[float]]:
         held[0] += part[0](answer)
         held[1] += part[1](answer)
     return [held[0] for held in sums.values()], [held[1] for held in sums.values()]
+
+
+def added(lists: Iterable[Sequence[int]]) -> list[int]:
+    """Lists of counts by position, position by position; a position that one lacks is 0 there."""
+    totals: list[int] = []
+    for counts in lists:
+        totals += [0] * (len(counts) - len(totals))
+        for place, one in enumerate(counts):
+            totals[place] += one
+    return totals
 
 
 def pooled(of: Cells, part: Part, offset: float = 0.0) -> Estimate | None:

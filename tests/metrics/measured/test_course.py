@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dflash_viz.metrics.measured import against, course, setting_value, stops_paying
+from dflash_viz.metrics.measured import against, course, few_questions, setting_value, stops_paying
 from dflash_viz.metrics.measured.course import CoursePoint
 from dflash_viz.results import Result, Sample, Stretch
 from tests.measured import empty_result, made_engine, made_result, made_settings
@@ -92,6 +92,36 @@ def test_where_speculation_stops_paying(of: dict[int, float], sentence: str) -> 
 def test_one_concurrency_says_nothing_of_others() -> None:
     assert stops_paying(gains({1: 2.0})) == []
     assert stops_paying(made_result(made_settings(("none",), concurrencies=(1, 2)))) == []
+
+
+def test_what_is_not_finished_says_nothing_of_where_it_stops_paying() -> None:
+    result = gains({1: 2.0, 8: 1.2, 16: 0.9, 32: 0.8})
+    unfinished = (1, 6)  # DFlash at 8 at once, no speculation at 16
+    result.stretches = [
+        msgspec.structs.replace(one, finished=one.setting not in unfinished) for one in result.stretches
+    ]
+    assert stops_paying(result) == [
+        "dflash: faster than no speculation up to 1 at once (2.00 ×), slower at 32 (0.80 ×)."
+    ]
+    assert [number for number, _ in against(result, "throughput_gain")["dflash"]] == [1, 8, 16, 32]
+
+
+@pytest.mark.parametrize(
+    ("num_questions", "concurrencies", "said"),
+    [
+        (1, [1], ""),
+        (64, [1, 16, 4], ""),
+        (63, [1, 16, 4], "Few questions (63) for 16 at once: the beginning and the end, with fewer at once, "
+         "weigh in throughput and speedup. 64 questions or more are enough."),
+        (60, [128, 8, 64, 16], "Few questions (60) for 16, 64 and 128 at once: no more than 60 ever run at "
+         "once; the beginning and the end, with fewer at once, weigh in throughput and speedup. 512 "
+         "questions or more are enough."),
+    ],
+)  # fmt: skip
+def test_few_questions_for_many_at_once_are_told(
+    num_questions: int, concurrencies: list[int], said: str
+) -> None:
+    assert few_questions(num_questions, concurrencies) == said
 
 
 def test_no_gain_without_a_measurement_without_speculation() -> None:

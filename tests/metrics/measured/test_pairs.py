@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dflash_viz.metrics.measured import pairs, setting_value
+from dflash_viz.metrics.measured import MAX_PAIRS, indexed, pairs, setting_value, setting_values
 from dflash_viz.metrics.measured.pairs import Pair
-from dflash_viz.results import Result
+from dflash_viz.metrics.measured.sums import cells
+from dflash_viz.results import Failure, Result
 from tests.measured import change_answers, made_engine, made_result, made_settings
 
 
@@ -89,3 +90,35 @@ def test_a_turn_after_a_difference_is_another_prompt() -> None:
         for one in result.answers
     ]
     assert pairs(result)[0].same_text == (9, 11), "q0's second turn was not the same prompt"
+
+
+def test_no_more_pairs_than_can_be_read() -> None:
+    result = made_result(made_settings(("dflash", "none"), ks=range(1, 16)), num_questions=1)
+    assert len(result.plan.settings) * (len(result.plan.settings) - 1) / 2 == 120
+    found = pairs(result)
+    assert len(found) == MAX_PAIRS == 100
+    assert [(one.first, one.second) for one in found[:2]] == [(0, 1), (0, 2)]
+
+
+def test_an_indexed_result_has_the_same_figures() -> None:
+    result = made_result(made_settings(concurrencies=(1, 4)), num_questions=5, num_turns=2)
+    result.answers.append(msgspec.structs.replace(result.answers[0], num_accepted=0, latency_s=99.0))
+    result.failures = [Failure(0, "late"), Failure(1, "gone", "q9"), Failure(1, "gone again", "q9")]
+    whole = indexed(result)
+    assert indexed(whole) is whole
+    assert whole.open_failures() == result.open_failures() == [Failure(1, "gone again", "q9")]
+    for number in range(len(result.plan.settings)):
+        mine = [one for one in result.answers if one.setting == number]
+        assert list(cells(whole, number).values()) == list(cells(result, number).values())
+        assert set(cells(whole, number)) == {(one.question, one.turn) for one in mine}
+        assert setting_values(whole, number) == setting_values(result, number)
+    latency = setting_value(whole, 0, "latency")
+    assert latency is not None
+    assert latency.value > 9, "the last answer counts"
+
+
+def test_a_file_of_many_settings_is_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking through all answers for each pair would take a hostile file's square."""
+    result = made_result(made_settings(("dflash", "none"), ks=range(1, 40)), num_questions=1)
+    monkeypatch.setattr(Result, "answers_of", None)
+    assert len(pairs(result)) == MAX_PAIRS
