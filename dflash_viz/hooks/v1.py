@@ -211,7 +211,9 @@ class V1Adapter(Adapter):
             row += count + 1
             token += count
         drafted = flat[to_device(tokens, flat.device)]
-        target = top_of(logits[to_device(rows, logits.device)], drafted, spans)
+        if len(rows) < len(logits):
+            logits = logits[to_device(rows, logits.device)]
+        target = top_of(logits, drafted, spans)
         return target, self._drafter_tops(flat, counts, wanted)
 
     def _drafter_tops(self, flat: torch.Tensor, counts: list[int], wanted: dict[str, int]) -> Tops | None:
