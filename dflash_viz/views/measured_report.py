@@ -26,6 +26,7 @@ from dflash_viz.metrics.measured import (
     setting_values,
 )
 from dflash_viz.results import Result, labels
+from dflash_viz.views.markup import paragraph
 from dflash_viz.views.measured_charts import (
     CURVES,
     al_chart,
@@ -41,6 +42,8 @@ from dflash_viz.views.measured_text import INTERVALS, check_counts, few, num_pro
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 STYLES = ("findings.css", "measured.css")
+MAX_COURSES = 30
+"""More charts nobody scrolls through; the tables have every setting."""
 VERSION = "1.0"
 """Of the JSON document: the first number changes when a key goes or changes its meaning."""
 CONFIG = {"displaylogo": False, "responsive": True}
@@ -59,7 +62,8 @@ def report_html(result: Result, verdicts: Sequence[Verdict]) -> str:
         f'<meta name="color-scheme" content="light dark"><title>{escape(title(result))}</title>'
         f"<style>{styles}</style><script>{get_plotlyjs()}</script></head>"
         f'<body class="dv-report"><main><h1>DFlash Viz: a benchmark</h1>{result_html(result, verdicts)}'
-        f'<section class="dv-charts" aria-label="Charts">{charts}</section></main></body></html>\n'
+        f'<section class="dv-charts" aria-label="Charts">{charts}{_left_out(result)}</section></main></body>'
+        "</html>\n"
     )
 
 
@@ -138,8 +142,19 @@ def _charts(result: Result) -> Iterator[go.Figure]:
     yield prompts_chart(result)
     if len({one.concurrency for one in result.plan.settings}) > 1:
         yield from (concurrency_chart(result, key) for key in CURVES)
-    measured = {sample.setting for sample in result.samples}
-    yield from (course_chart(result, setting) for setting in sorted(measured))
+    yield from (course_chart(result, setting) for setting in _courses(result)[:MAX_COURSES])
+
+
+def _courses(result: Result) -> list[int]:
+    """The settings that have a course."""
+    return sorted({sample.setting for sample in result.samples})
+
+
+def _left_out(result: Result) -> str:
+    """A sentence where not every course is drawn."""
+    total = len(_courses(result))
+    said = f"The course over time is drawn for the first {MAX_COURSES} of {total} settings."
+    return paragraph(said, "note") if total > MAX_COURSES else ""
 
 
 def _embedded(figure: go.Figure, number: int) -> str:

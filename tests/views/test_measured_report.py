@@ -60,6 +60,17 @@ def test_the_report_has_its_charts() -> None:
     assert charts(report_html(empty_result(made_settings(), 3), [])) == 3
 
 
+def test_not_every_course_of_many_is_drawn() -> None:
+    some = made_result(made_settings(("dflash",), ks=range(1, 31)), 1)
+    html = report_html(some, [])
+    assert charts(html) == 3 + 30
+    assert "is drawn for the first" not in html
+    many = made_result(made_settings(("dflash",), ks=range(1, 33)), 1)
+    html = report_html(many, [])
+    assert charts(html) == 3 + 30
+    assert "The course over time is drawn for the first 30 of 32 settings." in html
+
+
 def test_hostile_text_ends_no_script() -> None:
     good, bad = busy(6), hostile_result()
     parts = Parts(report_html(bad, verdicts(bad, note=HOSTILE, source=HOSTILE)))
