@@ -21,6 +21,7 @@ from tests.hooks.conftest import Ticks
 from tests.hooks.stand_ins import Runner1, Runner2, Scheduled
 from tests.hooks.test_v2 import favouring, launch
 
+DESCRIBE = probe.describe
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.json.Decoder(Record)
 
@@ -152,3 +153,69 @@ async def test_every_watcher_gets_the_rows_of_its_requests() -> None:
     }
     assert not hub._watchers
     hub.close()
+
+
+def model(name: str, **configuration: Any) -> SimpleNamespace:
+    """``ModelConfig``, as far as an engine tells of it."""
+    hf = SimpleNamespace(to_dict=lambda: configuration, **configuration)
+    text = SimpleNamespace(vocab_size=16, num_hidden_layers=2)
+    return SimpleNamespace(
+        model=name,
+        dtype="torch.bfloat16",
+        quantization=None,
+        hf_config=hf,
+        hf_text_config=text,
+        enforce_eager=False,
+    )
+
+
+def groups(*names: str) -> list[list[SimpleNamespace]]:
+    """``attn_groups`` of the V2 runner and of its speculator."""
+    return [[SimpleNamespace(backend=SimpleNamespace(get_name=lambda n=name: n))] for name in names]
+
+
+@pytest.mark.parametrize("counts", [None, "none", "detailed"])
+def test_what_a_v2_engine_tells(monkeypatch: pytest.MonkeyPatch, counts: str | None) -> None:
+    """0.26 has no setting for the counts of each answer."""
+    monkeypatch.setattr(probe.torch.cuda, "get_device_name", lambda device: "NVIDIA H200")
+    speculator = SimpleNamespace(
+        attn_groups=groups("FLASH_ATTN"), model=SimpleNamespace(get_draft_attn_causal=lambda: [False, False])
+    )
+    config = SimpleNamespace(
+        speculative_config=SimpleNamespace(
+            method="dflash",
+            num_speculative_tokens=7,
+            draft_sample_method="probabilistic",
+            prompt_lookup_min=0,
+            prompt_lookup_max=0,
+            draft_model_config=model("d", block_size=8, dflash_config={"target_layer_ids": [1, 8]}),
+        ),
+        model_config=model("t"),
+        compilation_config=SimpleNamespace(cudagraph_mode="FULL_AND_PIECEWISE"),
+        scheduler_config=SimpleNamespace(async_scheduling=True),
+        cache_config=SimpleNamespace(enable_prefix_caching=True),
+        observability_config=SimpleNamespace(
+            **({} if counts is None else {"per_request_spec_decode_metrics": counts})
+        ),
+    )
+    runner = SimpleNamespace(
+        vllm_config=config,
+        speculator=speculator,
+        attn_groups=groups("TRITON_ATTN", "FLASHINFER"),
+        device=SimpleNamespace(type="cuda"),
+    )
+    told = DESCRIBE(runner, V2Adapter)
+    assert (told["model_runner"], told["device"], told["graph_mode"]) == (
+        "V2",
+        "NVIDIA H200",
+        "FULL_AND_PIECEWISE",
+    )
+    assert told["per_request_counts"] is (counts == "detailed")
+    assert told["target"]["attention_backend"] == "FLASHINFER, TRITON_ATTN"
+    drafter = told["drafter"]
+    assert (drafter["attention_backend"], drafter["causal"], drafter["layer_ids"]) == (
+        "FLASH_ATTN",
+        False,
+        [1, 8],
+    )
+    assert DESCRIBE(runner, None)["model_runner"] is None
