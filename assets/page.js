@@ -294,7 +294,8 @@
       setText(this.empty, this.run ? WAITING : EMPTY);
       this.race.draw(lanes, this.player, this.run);
       const notice = this.noticeOf(this.activeLane);
-      this.scrubber.draw(this.player, this.activeLane, this.replayable, Boolean(this.runId), notice && notice.whole);
+      const hasSteps = lanes.some((lane) => !lane.countsOnly);
+      this.scrubber.draw(this.player, this.activeLane, this.replayable && hasSteps, Boolean(this.runId), notice && notice.whole);
       this.table.draw(lanes);
       this.deck.mark(this.replayable && this.activeLane ? this.activeLane.name : null);
       this.deck.draw(now);
@@ -376,7 +377,8 @@
 
     // The lane that was touched last, at first the document's first.
     get activeLane() {
-      return this.lanes.get(this.active) || this.lanes.values().next().value;
+      const lanes = Array.from(this.lanes.values());
+      return this.lanes.get(this.active) || lanes.find((lane) => !lane.countsOnly) || lanes[0];
     }
 
     touch(name) {

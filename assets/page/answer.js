@@ -10,6 +10,7 @@
   const OLDER_TOKENS = 20000;
   const RESTORED_TOKENS = 3000;
   const FEWEST_MARKED = 500; // left after steps back, before the marks are made anew
+  const WRITTEN = 80000; // characters, of an answer that came without tokens
   const CHARACTER = 3; // tokens before the end that can hold the bytes of an unfinished character
   const ORIGINS = ["accepted", "recovered", "bonus", "plain"];
   const MODES = [["origin", "Origin"], ["step", "Step"], ["confidence", "Confidence"], ["plain", "Plain"]];
@@ -113,6 +114,7 @@
 
     draw() {
       const { lane } = this;
+      if (lane.countsOnly) return this.drawWritten(lane.written);
       const reopened = this.finished && !lane.end;
       const crowded = this.firstMarked - this.firstOld > OLDER_TOKENS;
       if (lane.tokens > this.drawn + MARKED_TOKENS || crowded || reopened) this.restart();
@@ -120,7 +122,15 @@
       this.append(lane.tokens);
       if (lane.end && !this.finished) this.finish();
       this.markDifference(lane.text);
-      this.drawLimit();
+      return this.drawLimit();
+    }
+
+    // Where no steps bring it, the text comes as it is.
+    drawWritten(text) {
+      const shown = text.slice(-WRITTEN);
+      if (this.old.data !== shown) this.old.data = shown;
+      this.limit.hidden = shown === text;
+      setText(this.limit, "The beginning is left out: “Copy text” gives all.");
     }
 
     // From nothing to the marked tokens: older ones become text in one go.
@@ -217,6 +227,7 @@
 
     // All that is shown, and what is too old for the box: as the reader would have copied it.
     wholeText() {
+      if (this.lane.countsOnly) return this.lane.written;
       const stream = tokens.stream();
       const text = stream.push(tokens.concat(this.textParts(0, this.lane.tokens)));
       return this.finished ? text + stream.flush() : text;

@@ -73,11 +73,13 @@
       this.turn = add(row, "span", "dv-chip dv-turn");
       this.facts = add(row, "div", "dv-facts");
       this.stepNumber = add(row, "div", "dv-step-number", "no step yet");
+      this.notice = add(this.node, "div", "dv-note dv-notice");
+      this.notice.hidden = true;
     }
 
     buildColumns() {
       const columns = add(this.node, "div", "dv-halves");
-      const left = add(columns, "div", "dv-column");
+      const left = add(columns, "div", "dv-column dv-history-column");
       this.history = new DFlashViz.History(left, this.headingId, (at) => this.select(at));
       const right = add(columns, "div", "dv-column");
       this.answer = new DFlashViz.Answer(right, this.headingId, this.lane);
@@ -142,9 +144,18 @@
       setText(this.facts, words);
       this.facts.title = words;
       const step = lane.last;
+      this.drawNotice(lane.countsOnly);
+      if (lane.countsOnly) return setText(this.stepNumber, "counts only");
       if (!step) return setText(this.stepNumber, "no step yet");
       const batch = step.batch_size > 1 ? " · batch of " + step.batch_size : "";
       return setText(this.stepNumber, "step " + step.index + batch);
+    }
+
+    // Instead of blocks that nobody has seen.
+    drawNotice(words) {
+      setText(this.notice, words);
+      this.notice.hidden = !words;
+      this.node.toggleAttribute("data-counts-only", Boolean(words));
     }
 
     drawBlock() {
@@ -185,7 +196,8 @@
       const start = words[String(check.agrees)] || "Not checked against vLLM's own counts";
       this.check.className = "dv-check dv-check-" + check.agrees;
       if (check.agrees === false) this.check.setAttribute("role", "alert");
-      setText(this.check, start + (message ? ": " + message : "."));
+      if (this.lane.countsOnly) return setText(this.check, message);
+      return setText(this.check, start + (message ? ": " + message : "."));
     }
 
     drawProblems() {

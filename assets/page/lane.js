@@ -38,6 +38,7 @@
       this.bin = 1; // steps that one point of a course stands for
       this.troubles = [];
       this.ended = null;
+      this.words = ""; // the answer so far, where no steps bring it
       this.comparison = {};
       this.verdict = null; // whether the answer equals the one without speculation
       this.version = 0;
@@ -55,6 +56,7 @@
       else if (line.type === "text") this.setVerdict(line);
       else if (line.type === "problem") this.troubles.push(stamped);
       else if (line.type === "turn") this.turns.push(stamped);
+      else if (line.type === "answer") this.words += line.text;
       else if (line.type === "end") this.ended = stamped;
     }
 
@@ -113,6 +115,17 @@
       return mode === "token" ? step.from + step.emitted.length : (step.end || 0) - (this.steps[0].start || 0);
     }
 
+    // Why there are no steps, where there are none. Such an answer is shown when the whole run is.
+    get countsOnly() {
+      return (this.header && this.header.counts_only) || "";
+    }
+
+    // Its text.
+    get written() {
+      if (!this.whole) return "";
+      return this.end ? this.end.text : this.words;
+    }
+
     length(mode) {
       return this.steps.length ? this.due(this.steps.length - 1, mode) : 0;
     }
@@ -133,6 +146,7 @@
     }
 
     get reportAt() {
+      if (this.countsOnly && !this.whole) return -1;
       return this.countTold(this.reports) - 1;
     }
 
@@ -151,7 +165,8 @@
     }
 
     get end() {
-      return this.ended && this.ended.after <= this.shown ? this.ended.line : null;
+      const there = this.countsOnly ? this.whole : this.ended && this.ended.after <= this.shown;
+      return this.ended && there ? this.ended.line : null;
     }
 
     get text() {
@@ -193,6 +208,7 @@
 
     // Tokens of the answer that are shown.
     get tokens() {
+      if (this.countsOnly) return this.end ? this.end.num_output_tokens : 0;
       return this.shown ? this.due(this.shown - 1, "token") : 0;
     }
 
@@ -224,8 +240,10 @@
       return this.shown ? "running" : "waiting";
     }
 
-    // On the lane's own clock, which starts with its prompt.
+    // On the lane's own clock, which starts with its prompt; without steps on the app's, since it asked.
     get seconds() {
+      const window = this.countsOnly && this.end && this.end.window;
+      if (window) return (window.first_token_s || 0) + (window.decode_s || 0);
       return this.shown ? this.due(this.shown - 1, "time") : 0;
     }
 

@@ -4,6 +4,7 @@
   const DFlashViz = window.DFlashViz;
   const { add, dress, nameLane, percent, plural, setText, setAttribute, timeLeft } = DFlashViz;
   const SERIAL = "Lanes share this machine: each runs alone, then the race is replayed on a common clock.";
+  const APART = "Each server answered alone, one after another. Whether their machines are equal the app cannot know.";
   const CONTENDED = "All lanes ran at the same time and took time from each other.";
 
   function loadingWords(turn) {
@@ -21,7 +22,7 @@
       case "loading": return loadingWords(turn);
       case "running": return (turn.message || "running") + (lane.shown ? " · " + seconds : "");
       case "done": return tokens + " in " + seconds;
-      case "stopped": return lane.shown ? "stopped after " + tokens : turn.message || "stopped";
+      case "stopped": return lane.tokens ? "stopped after " + tokens : turn.message || "stopped";
       case "failed": return turn.message ? "failed: " + turn.message : "failed";
       default: return turn.message || lane.state;
     }
@@ -53,7 +54,7 @@
       this.bar.style.width = place;
       this.tip.style.left = place;
       this.tokens.style.left = place;
-      this.tip.hidden = this.tokens.hidden = !lane.shown;
+      this.tip.hidden = this.tokens.hidden = !lane.tokens;
       this.drawLoad(lane);
     }
 
@@ -74,8 +75,9 @@
 
   // What a bar's length means. Lanes that run in turn, and results, show time: the shorter, the faster.
   // While a replay has all of them on the way at once it is tokens, as in a race: the further, the faster.
-  function goalOf(player) {
-    if (player.finished) return { reached: (lane) => lane.seconds, whole: player.lengthIn("time"), unit: "s", digits: 2 };
+  function goalOf(player, lanes) {
+    const longest = Math.max(player.lengthIn("time"), ...lanes.map((lane) => lane.seconds)); // with those without steps
+    if (player.finished) return { reached: (lane) => lane.seconds, whole: longest, unit: "s", digits: 2 };
     return { reached: (lane) => lane.tokens, whole: player.lengthIn("token"), unit: "tokens", digits: 0 };
   }
 
@@ -98,11 +100,12 @@
     }
 
     draw(lanes, player, run) {
-      const goal = goalOf(player);
+      const goal = goalOf(player, lanes);
+      const alone = run && run.apart ? APART : SERIAL;
       lanes.forEach((lane) => this.rows.get(lane.name).draw(lane, goal));
       setText(this.zero, "0 " + goal.unit);
       setText(this.whole, goal.whole ? goal.whole.toFixed(goal.digits) + " " + goal.unit : "");
-      setText(this.why, lanes.length < 2 ? "" : run && run.contended ? CONTENDED : SERIAL);
+      setText(this.why, lanes.length < 2 ? "" : run && run.contended ? CONTENDED : alone);
     }
   }
 

@@ -27,6 +27,7 @@
 
   // Steps are counted as everywhere: the prompt's own is step 0.
   function stepWords(lane) {
+    if (lane.countsOnly) return lane.style.title + ": counts only, no steps";
     const count = lane.steps.length;
     if (!lane.shown) return lane.style.title + ": before the first of " + count + " steps";
     return lane.style.title + ": step " + lane.last.index + " of " + lane.steps[count - 1].index;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from dflash_viz.lanes import LaneError
+from dflash_viz.lanes import CountedRun, LaneError
 from dflash_viz.lanes.client import LaneClient, LaneRun
 from dflash_viz.metrics.tally import Tally
 from dflash_viz.results import Answer
@@ -16,7 +16,9 @@ class Timed:
     """One request as the client sees it: its trace, and when what came."""
 
     def __init__(self, client: LaneClient, messages: list[Message], sampling: Sampling, top_k: int) -> None:
-        self.run: LaneRun = client.run(messages, sampling, top_k)
+        run = client.run(messages, sampling, top_k)
+        assert not isinstance(run, CountedRun), "engines without steps are not lent"
+        self.run: LaneRun = run
         self.trace: Trace | None = None
         self.first_token_s: float | None = None
         self.latency_s = 0.0

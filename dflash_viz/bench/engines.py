@@ -11,9 +11,9 @@ from typing import Protocol
 
 import msgspec
 
-from dflash_viz.lanes import Fleet, Lane, LaneSpec
+from dflash_viz.lanes import Fleet, Lane, LaneError, LaneSpec
 from dflash_viz.lanes.client import LaneClient
-from dflash_viz.lanes.lane import STARTING
+from dflash_viz.lanes.face import STARTING
 
 Tell = Callable[[str], None]
 LOOK_EVERY_S = 0.5
@@ -45,7 +45,7 @@ class OwnEngines:
                 await asyncio.sleep(LOOK_EVERY_S)
             lane.wait_ready(0)
             assert lane.client is not None
-            yield lane.client
+            yield _with_steps(lane.client)
         finally:
             await asyncio.to_thread(lane.close)
 
@@ -73,10 +73,17 @@ class FleetEngines:
             tell("waits: a question has the machine")
         async with self._fleet.device():
             if same and lane is not None and lane.client is not None:
-                yield lane.client
+                yield _with_steps(lane.client)
                 return
             async with self._own.ready(spec, concurrency, tell) as client:
                 yield client
+
+
+def _with_steps(client: LaneClient) -> LaneClient:
+    """Raise ``LaneError`` unless the engine's steps can be recorded: a benchmark is made of them."""
+    if client.counts_only:
+        raise LaneError(client.counts_only)
+    return client
 
 
 def roomy(spec: LaneSpec, concurrency: int) -> LaneSpec:

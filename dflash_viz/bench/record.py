@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from dflash_viz.lanes import Fleet, LaneError, Race, Turn, load_preset
+from dflash_viz.lanes import Fleet, LaneError, Race, Text, Turn, load_preset
 from dflash_viz.lanes.spec import file_name
 from dflash_viz.trace import Header, Message, Run, Sampling, Trace, read_trace, write_trace
 from dflash_viz.weights.resolver import ROOT
@@ -68,6 +68,8 @@ async def record(fleet: Fleet, entry: Entry) -> list[Trace]:
                     raise LaneError(f"{lane}: {event.message}")
             elif isinstance(event, Header):
                 traces[lane] = Trace(msgspec.structs.replace(event, origin="recorded"))
+            elif isinstance(event, Text):
+                raise LaneError(f"{lane}: {traces[lane].header.counts_only}")
             else:
                 traces[lane].add(event)
     for trace in traces.values():

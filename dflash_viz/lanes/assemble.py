@@ -107,7 +107,7 @@ class Assembler:
             batch_size=record.batch_size,
             padded=bool(row.drafted) and not record.draft_end,
             positions=_positions(row),
-            tokens=self._new_texts({*row.drafted, *emitted, *_top_ids(row)}),
+            tokens=self._new_texts(row_tokens(row, emitted)),
         )
 
     def _new_texts(self, tokens: set[int]) -> dict[int, str]:
@@ -174,6 +174,11 @@ def _pairs(top: TopK | None) -> list[list[TokenProb]]:
         [TokenProb(i, p) for i, p in zip(ids, ps, strict=True)]
         for ids, ps in zip(top.ids, top.p, strict=True)
     ]
+
+
+def row_tokens(row: Row, emitted: list[int] | None = None) -> set[int]:
+    """The tokens that a row mentions; ``emitted`` are those of ``sampled`` that were delivered."""
+    return {*row.drafted, *(row.sampled if emitted is None else emitted), *_top_ids(row)}
 
 
 def _top_ids(row: Row) -> set[int]:

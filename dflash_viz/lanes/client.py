@@ -16,8 +16,11 @@ import httpx
 import msgspec
 
 from dflash_viz.hooks.wire import ROUTE, TOP_K_ARG, EngineStep, Fault, Record
-from dflash_viz.lanes.assemble import Assembler, EngineCounts
-from dflash_viz.lanes.detokenize import Detokenizer
+from dflash_viz.lanes.access import credentials, verified
+from dflash_viz.lanes.answer import DONE, Chunk, read_answer
+from dflash_viz.lanes.assemble import Assembler, EngineCounts, row_tokens
+from dflash_viz.lanes.counted import CountedRun
+from dflash_viz.lanes.detokenize import TokenTable
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.trace import (
     SCHEMA_VERSION,
@@ -38,42 +41,6 @@ HEALTH_S, HEALTH_TRIES = 5.0, 3
 _record_decoder = msgspec.json.Decoder(Record)
 
 
-class _Delta(msgspec.Struct):
-    content: str | None = None
-
-
-class _Choice(msgspec.Struct):
-    delta: _Delta = msgspec.field(default_factory=_Delta)
-    token_ids: list[int] | None = None
-    finish_reason: str | None = None
-
-
-class _Metrics(msgspec.Struct):
-    speculative_decoding: EngineCounts | None = None
-
-
-class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    prompt_tokens_details: _PromptDetails | None = None
-
-
-class _Failure(msgspec.Struct):
-    message: str = "the engine reported an error"
-
-
-class _Chunk(msgspec.Struct):
-    """What we read of a chunk of vLLM's chat completion stream."""
-
-    choices: list[_Choice] = []
-    prompt_token_ids: list[int] | None = None
-    metrics: _Metrics | None = None
-    usage: _Usage | None = None
-    error: _Failure | None = None
-
-
 class _Logprobs(msgspec.Struct):
     top_logprobs: list[dict[str, float]]
 
@@ -88,25 +55,33 @@ class _Completion(msgspec.Struct):
     choices: list[_CompletionChoice]
 
 
-_chunk_decoder = msgspec.json.Decoder(_Chunk)
-# The answer's stream is over.
-_DONE = object()
-
-
 class LaneClient:
-    """Speaks to one server; any number of requests may run at the same time."""
+    """Speaks to one server; any number of requests may run at the same time.
+
+    ``token`` opens the hooks' routes, ``api_key`` the server's own. ``counts_only`` says why steps cannot
+    be recorded there: then requests are answered without them.
+    """
 
     def __init__(
-        self, lane: str, url: str, token: str, fingerprint: Fingerprint, detokenizer: Detokenizer, model: str
+        self,
+        lane: str,
+        url: str,
+        token: str,
+        fingerprint: Fingerprint,
+        detokenizer: TokenTable,
+        model: str,
+        api_key: str = "",
+        counts_only: str = "",
     ) -> None:
         self.lane = lane
         self.fingerprint = fingerprint
         self.detokenizer = detokenizer
+        self.counts_only = counts_only
         self.num_running = 0
         # Whether the engine reports the counts of each answer, so that a missing report is a fault.
         self.counts_answers = True
         self._url = url
-        self._authorization = {"Authorization": f"Bearer {token}"}
+        self._headers = credentials(token, api_key)
         self._model = model
         # Unique among all clients of a server, so that no watcher sees another one's requests.
         self._prefix = secrets.token_hex(6)
@@ -118,9 +93,11 @@ class LaneClient:
         sampling: Sampling,
         top_k: int = 0,
         contended_with: Sequence[str] = (),
-    ) -> LaneRun:
+    ) -> LaneRun | CountedRun:
         """Prepare one request; iterate over it to send it and to get its trace's lines."""
         request_id = f"{self._prefix}{next(self._numbers)}"
+        if self.counts_only:
+            return CountedRun(self, request_id, messages, sampling, contended_with)
         return LaneRun(self, request_id, messages, sampling, top_k, contended_with)
 
     async def next_token_probabilities(self, token_ids: list[int], count: int = 2) -> list[TokenProb]:
@@ -176,9 +153,8 @@ class LaneClient:
     def http(self) -> httpx.AsyncClient:
         """A connection pool without a time limit on reading: an engine may think for long."""
         timeout = httpx.Timeout(10.0, read=None)
-        # Plain http: without this, every client reads the system's certificates first.
         return httpx.AsyncClient(
-            base_url=self._url, headers=self._authorization, timeout=timeout, verify=False
+            base_url=self._url, headers=self._headers, timeout=timeout, verify=verified(self._url)
         )
 
     def body(self, messages: list[Message], sampling: Sampling, top_k: int) -> dict[str, Any]:
@@ -232,9 +208,10 @@ class LaneRun:
     async def stop(self) -> None:
         """End the request at once; the iteration then ends with finish reason ``abort``."""
         async with self._client.http() as http:
-            # An engine that cannot be reached has nothing left to stop.
-            with contextlib.suppress(httpx.HTTPError):
+            try:
                 await http.post(f"{ROUTE}/stop", params={"request_id": self._engine_id}, timeout=5.0)
+            except httpx.HTTPError:  # it has nothing left to stop, and may never say another word
+                self._events.put_nowait(LaneError("The engine cannot be reached."))
 
     async def __aiter__(self) -> AsyncGenerator[Line]:
         """Send the request. Raises ``LaneError`` when the engine refuses it; an engine that dies
@@ -278,26 +255,16 @@ class LaneRun:
 
     async def _ask(self, http: httpx.AsyncClient) -> None:
         body = self._client.body(self._messages, self._sampling, self._top_k)
-        headers = {"X-Request-Id": self._request_id}
         self.sent_at = time.perf_counter()
-        try:
-            async with http.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
-                if answer.status_code != 200:
-                    await answer.aread()
-                    self._events.put_nowait(LaneError(_refusal(answer)))
-                async for line in answer.aiter_lines():
-                    if line.startswith("data: {"):
-                        self._events.put_nowait(_chunk_decoder.decode(line[6:]))
-        except (httpx.HTTPError, msgspec.MsgspecError) as error:
-            self._events.put_nowait(LaneError(f"The engine stopped answering ({type(error).__name__})."))
-        finally:
-            self._events.put_nowait(_DONE)
+        await read_answer(http, body, self._request_id, self._events.put_nowait)
 
     async def _lines(self) -> AsyncGenerator[Line]:
         error = None
         while self._assembler is None or not self._assembler.complete:
             event = await self._next_event()
-            if event is _DONE and not self._reason:
+            if self._client.detokenizer.remote:
+                await self._client.detokenizer.prepare(_mentioned(event))
+            if event is DONE and not self._reason:
                 event = LaneError("The engine's answer broke off.")
             if isinstance(event, LaneError):
                 error = event
@@ -322,9 +289,9 @@ class LaneRun:
     def _absorb(self, event: Any) -> list[Line]:
         if isinstance(event, EngineStep | Fault):
             self._take_record(event)
-        elif isinstance(event, _Chunk):
+        elif isinstance(event, Chunk):
             return self._absorb_chunk(event)
-        elif event is _DONE and self._assembler is not None:
+        elif event is DONE and self._assembler is not None:
             self._assembler.finish()
         return list(self._assembler.ready()) if self._assembler is not None else []
 
@@ -337,12 +304,10 @@ class LaneRun:
             for row in record.rows:
                 self._assembler.add_row(record, row)
 
-    def _absorb_chunk(self, chunk: _Chunk) -> list[Line]:
+    def _absorb_chunk(self, chunk: Chunk) -> list[Line]:
         lines: list[Line] = []
-        if chunk.error is not None:
-            # vLLM points to a stack trace, which only its log has.
-            message = chunk.error.message.partition(" See stack trace")[0]
-            self._events.put_nowait(LaneError(f"The engine failed: {message}"))
+        if (failure := chunk.failure) is not None:
+            self._events.put_nowait(failure)
             return lines
         if chunk.prompt_token_ids is not None and self._assembler is None:
             lines.append(self._header(chunk.prompt_token_ids))
@@ -403,12 +368,10 @@ class LaneRun:
         )
 
 
-def _refusal(answer: httpx.Response) -> str:
-    """vLLM's own words for why it refuses a request, and what helps."""
-    try:
-        message = str(answer.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        message = f"status {answer.status_code}"
-    if "context length" in message or "max_model_len" in message:
-        return f"The prompt is too long for this engine: shorten it or clear the chat. ({message})"
-    return f"The engine refused the request: {message}"
+def _mentioned(event: Any) -> set[int]:
+    """The tokens whose texts an event needs."""
+    if isinstance(event, Chunk):
+        return set(event.prompt_token_ids or [])
+    if isinstance(event, EngineStep):
+        return set().union(*(row_tokens(row) for row in event.rows))
+    return set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from pathlib import Path
+from typing import Protocol
 
 from tokenizers import Tokenizer
 
@@ -18,8 +19,28 @@ def _byte_level_alphabet() -> dict[str, int]:
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
 
 
+class TokenTable(Protocol):
+    """Knows the bytes of every token; a ``remote`` one only those that ``prepare`` has fetched."""
+
+    remote: bool
+
+    async def prepare(self, tokens: set[int]) -> None:
+        """Fetch what is not known of these tokens yet."""
+
+    def is_special(self, token: int) -> bool:
+        """Whether vLLM leaves the token out of the answer's text."""
+
+    def to_bytes(self, token: int) -> bytes:
+        """The bytes of one token."""
+
+    def latin1(self, tokens: set[int]) -> dict[int, str]:
+        """The trace's form: bytes written as latin-1."""
+
+
 class Detokenizer:
     """Maps ids to bytes for byte-level BPE and for SentencePiece with byte fallback."""
+
+    remote = False
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -31,6 +52,9 @@ class Detokenizer:
     def from_folder(cls, folder: Path) -> Detokenizer:
         """The detokenizer of a model folder that holds ``tokenizer.json``."""
         return cls(Tokenizer.from_file(str(folder / "tokenizer.json")))
+
+    async def prepare(self, tokens: set[int]) -> None:
+        """All of them are known."""
 
     def is_special(self, token: int) -> bool:
         """Whether vLLM leaves the token out of the answer's text."""
@@ -57,7 +81,7 @@ class Detokenizer:
 class TextStream:
     """The answer's text while its tokens arrive: whole characters only, special tokens left out."""
 
-    def __init__(self, detokenizer: Detokenizer) -> None:
+    def __init__(self, detokenizer: TokenTable) -> None:
         self._detokenizer = detokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 

@@ -9,22 +9,27 @@ import queue
 import threading
 from collections.abc import AsyncIterator, Sequence
 
+from dflash_viz.lanes.access import Server
+from dflash_viz.lanes.attached import AttachedLane
 from dflash_viz.lanes.errors import LaneError
+from dflash_viz.lanes.face import LaneFace
 from dflash_viz.lanes.lane import Lane
 from dflash_viz.lanes.spec import LaneSpec
 
 
 class Fleet:
-    """All lanes of a preset, which share one device.
+    """All lanes of a preset, which share one device, and lanes on ``servers`` that run already.
 
     Engines start one after another: side by side each would take the others' memory for its own and
     all would be late. ``device`` gives the machine to one run at a time, and holds a start that is
     under way, so that nothing else is inside anybody's times.
     """
 
-    def __init__(self, specs: Sequence[LaneSpec]) -> None:
-        self.lanes = {spec.name: Lane(spec) for spec in specs}
-        self._starts: queue.Queue[Lane | None] = queue.Queue()
+    def __init__(self, specs: Sequence[LaneSpec], servers: Sequence[Server] = ()) -> None:
+        lanes: list[LaneFace] = [Lane(spec) for spec in specs]
+        lanes += [AttachedLane(server) for server in servers]
+        self.lanes = {lane.spec.name: lane for lane in lanes}
+        self._starts: queue.Queue[LaneFace | None] = queue.Queue()
         self._free = threading.Event()
         self._free.set()
         self._closed = threading.Event()
@@ -32,14 +37,18 @@ class Fleet:
         self._turns: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = (None, asyncio.Lock())
 
     def start(self) -> None:
-        """Start all lanes in the background, in their order."""
+        """Start all lanes in the background, in their order; a server elsewhere waits for nobody."""
         for lane in self.lanes.values():
-            self._starts.put(lane)
+            if lane.shares_machine:
+                self._starts.put(lane)
+            else:
+                lane.start()
         self._thread = threading.Thread(target=self._start_in_turn, name="lane-starts", daemon=True)
         self._thread.start()
 
     def retry(self, name: str) -> None:
-        """Start a lane again that has failed or stopped, once the others have started."""
+        """Start a lane again that has failed or stopped, once the others have started; look again at a
+        server elsewhere."""
         if self.lanes[name].queue():
             self._starts.put(self.lanes[name])
 
@@ -67,6 +76,11 @@ class Fleet:
                 lane.close()
             with contextlib.suppress(LaneError):  # its status says why
                 lane.wait_ready(math.inf)  # a start has its own time limit
+
+    @property
+    def shares_machine(self) -> bool:
+        """Whether its lanes share one machine, as far as it knows."""
+        return all(lane.shares_machine for lane in self.lanes.values())
 
     @property
     def busy(self) -> bool:

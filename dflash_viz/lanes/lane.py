@@ -10,30 +10,28 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 import msgspec
 import psutil
 
-import dflash_viz
 from dflash_viz.hooks.wire import ROUTE
+from dflash_viz.lanes.access import credentials
 from dflash_viz.lanes.client import LaneClient
 from dflash_viz.lanes.detokenize import Detokenizer
 from dflash_viz.lanes.errors import LaneError
+from dflash_viz.lanes.face import ENDED, STARTING, LaneFace, LaneStatus, State
 from dflash_viz.lanes.preflight import check_pair, check_spec
+from dflash_viz.lanes.prints import Told, fingerprint, misfit, model_print, read_told
 from dflash_viz.lanes.server import MODEL_NAME, EngineServer
 from dflash_viz.lanes.spec import LaneSpec, file_name
 from dflash_viz.lanes.stream import stream_steps
-from dflash_viz.trace import Fingerprint, Message, ModelPrint, Sampling, Step
+from dflash_viz.trace import UNKNOWN, Fingerprint, Message, Sampling
 from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME, ROOT, cache_dir
 
-State = Literal["queued", "weights", "loading", "ready", "failed", "stopped"]
-STARTING: tuple[State, ...] = ("queued", "weights", "loading")
-ENDED: tuple[State, ...] = ("failed", "stopped")
 # First passes compile and allocate, n-gram's first lookup for seconds: that is nobody's decode time.
 WARM_UP = [Message("user", "Repeat: one two three one two three one two three.")]
 WATCH_INTERVAL_S = 1.0
@@ -43,23 +41,11 @@ HELLO_TIMEOUT_S = 600.0
 MISSES_ALLOWED = 2
 
 
-class LaneStatus(msgspec.Struct, frozen=True):
-    """Where a lane stands; ``progress`` from 0 to 1 while it starts, ``seconds_left`` when a start of
-    this lane has been timed before."""
-
-    state: State
-    message: str
-    progress: float | None = None
-    seconds_left: float | None = None
-
-
-class Lane:
+class Lane(LaneFace):
     """Owns one engine. ``start`` returns at once; ``status`` says how far it is."""
 
     def __init__(self, spec: LaneSpec) -> None:
-        self.spec = spec
-        self.client: LaneClient | None = None
-        self.status = LaneStatus("queued", "waiting to start")
+        super().__init__(spec)
         self._server: EngineServer | None = None
         self._preparing: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
@@ -88,30 +74,6 @@ class Lane:
             name = f"lane-{self.spec.name}"
             self._thread = threading.Thread(target=self._live, args=(previous,), name=name, daemon=True)
             self._thread.start()
-
-    def wait_ready(self, timeout: float = 600.0) -> None:
-        """Block until the lane is ready. Raises ``LaneError`` when it fails instead."""
-        deadline = time.monotonic() + timeout
-        while self.status.state in STARTING and time.monotonic() < deadline:
-            time.sleep(0.1)
-        if self.status.state != "ready":
-            raise LaneError(self.status.message)
-
-    def stream(
-        self,
-        messages: str | list[Message],
-        sampling: Sampling | None = None,
-        top_k: int = 0,
-    ) -> Iterator[Step]:
-        """Answer one prompt or chat; yields every engine step as it happens, prefill first.
-
-        ``top_k`` > 0 records that many probabilities per position. Leaving the loop stops the engine.
-        Raises ``LaneError`` when the lane is not ready or its engine ends.
-        """
-        if self.client is None:
-            raise LaneError(f"Lane {self.spec.name!r} is not ready: {self.status.message}.")
-        turns = [Message("user", messages)] if isinstance(messages, str) else messages
-        return stream_steps(self.client.run(turns, sampling or Sampling(), top_k))
 
     def pause(self) -> bool:
         """Suspend a start that is under way, so that it takes no time from what is being timed.
@@ -307,62 +269,37 @@ Hashes = tuple[str, str | None]
 def connect(spec: LaneSpec, server: EngineServer, target: Path, hashes: Hashes) -> LaneClient:
     """Install the hooks in a running server and return its client.
 
-    Raises ``LaneError`` when the hooks do not fit this vLLM, or the server cannot be reached.
+    Where they do not fit this vLLM, the client has counts only, and says so. Raises ``LaneError`` when
+    the server cannot be reached.
     """
-    headers = {"Authorization": f"Bearer {server.token}"}
+    headers = credentials(server.token, "")
     try:
         answer = httpx.get(f"{server.url}{ROUTE}/hello", headers=headers, timeout=HELLO_TIMEOUT_S)
-        engine = answer.raise_for_status().json()
+        told = read_told(answer.raise_for_status().json())
     except (httpx.HTTPError, ValueError) as error:
         raise LaneError(f"The hooks could not be installed: {error}. {server.failure()}") from error
-    if not engine.get("steps"):
-        raise LaneError(f"The hooks do not fit this vLLM: {engine.get('why')}")
-    fingerprint = _fingerprint(spec, engine, target, hashes)
     client = LaneClient(
-        spec.name, server.url, server.token, fingerprint, Detokenizer.from_folder(target), MODEL_NAME
+        spec.name,
+        server.url,
+        server.token,
+        _fingerprint(spec, told, target, hashes),
+        Detokenizer.from_folder(target),
+        MODEL_NAME,
+        counts_only="" if told.steps else misfit(told),
     )
-    client.counts_answers = engine["per_request_counts"]
+    client.counts_answers = told.per_request_counts
     return client
 
 
-def _fingerprint(spec: LaneSpec, engine: dict[str, Any], target: Path, hashes: Hashes) -> Fingerprint:
-    told = engine["drafter"] or {}
+def _fingerprint(spec: LaneSpec, told: Told, target: Path, hashes: Hashes) -> Fingerprint:
+    """What the engine is; what it does not tell is what it was asked to be. The names are the preset's."""
     template = target / "chat_template.jinja"
-    return Fingerprint(
-        method=engine["method"],
-        target=_model_print(spec.target, engine["target"], hashes[0]),
-        drafter=_model_print(spec.drafter or "", told, hashes[1]) if told else None,
-        num_speculative_tokens=engine["num_speculative_tokens"],
-        trained_block_size=told.get("trained_block_size"),
-        draft_sample_method=engine["draft_sample_method"],
-        prompt_lookup_min=engine["prompt_lookup_min"],
-        prompt_lookup_max=engine["prompt_lookup_max"],
-        model_runner=engine["model_runner"],
-        eager=engine["eager"],
-        graph_mode=engine["graph_mode"],
-        async_scheduling=engine["async_scheduling"],
-        prefix_caching=engine["prefix_caching"],
-        chat_template_hash=hashlib.sha256(template.read_bytes()).hexdigest() if template.is_file() else None,
-        device=engine["device"],
-        repairs=engine["repairs"],
-        versions={**engine["versions"], **_own_versions()},
+    if told.method == UNKNOWN:
+        k = spec.num_speculative_tokens
+        told = msgspec.structs.replace(told, method=spec.method, num_speculative_tokens=k)
+    return fingerprint(
+        told,
+        model_print(EMBEDDED_NAME if spec.target == EMBEDDED else spec.target, told.target, hashes[0]),
+        model_print(spec.drafter or "", told.drafter, hashes[1]) if told.drafter is not None else None,
+        hashlib.sha256(template.read_bytes()).hexdigest() if template.is_file() else None,
     )
-
-
-def _model_print(name: str, told: dict[str, Any], content_hash: str | None) -> ModelPrint:
-    """Who a model is. The name is the preset's, never a path of this machine."""
-    hub_id = name.count("/") == 1 and name[0] not in ".~/"
-    shown = EMBEDDED_NAME if name == EMBEDDED else name if hub_id else Path(name).name
-    fields = {k: v for k, v in told.items() if k in ModelPrint.__struct_fields__ and k != "name"}
-    return ModelPrint(
-        name=shown,
-        content_hash=content_hash,
-        **fields,
-    )
-
-
-def _own_versions() -> dict[str, str]:
-    versions = {"dflash_viz": dflash_viz.__version__}
-    with contextlib.suppress(PackageNotFoundError):
-        versions["gradio"] = version("gradio")
-    return versions

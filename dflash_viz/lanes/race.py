@@ -10,9 +10,10 @@ from typing import Literal
 import msgspec
 
 from dflash_viz.lanes.client import LaneRun
+from dflash_viz.lanes.counted import CountedRun, Text
 from dflash_viz.lanes.errors import LaneError
+from dflash_viz.lanes.face import ENDED, LaneFace
 from dflash_viz.lanes.fleet import Fleet
-from dflash_viz.lanes.lane import ENDED, Lane
 from dflash_viz.trace import End, Header, Line, Message, Sampling
 
 TurnState = Literal["waiting", "loading", "running", "done", "stopped", "failed"]
@@ -30,7 +31,7 @@ class Turn(msgspec.Struct, frozen=True):
     seconds_left: float | None = None
 
 
-Event = tuple[str, Turn | Line]
+Event = tuple[str, Turn | Line | Text]
 
 
 class Race:
@@ -58,7 +59,7 @@ class Race:
         self._contended = contended
         self._events: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
         self._told: dict[str, Turn] = {}
-        self._runs: dict[str, LaneRun] = {}
+        self._runs: dict[str, LaneRun | CountedRun] = {}
         self._stopped = False
         self._driver: asyncio.Task[None] | None = None
 
@@ -71,7 +72,8 @@ class Race:
             self._driver.cancel()
 
     async def events(self) -> AsyncGenerator[Event]:
-        """Run the race: yields each lane's name with its turn, or with a line of its trace."""
+        """Run the race: yields each lane's name with its turn, a line of its trace, or where
+        there are no steps a piece of its text."""
         self._driver = asyncio.create_task(self._drive())
         try:
             while (event := await self._events.get()) is not None:
@@ -96,7 +98,7 @@ class Race:
                     self._tell(self._fleet.lanes[name], Turn("stopped", "stopped before its turn"))
             self._events.put_nowait(None)
 
-    def _tell(self, lane: Lane, turn: Turn) -> None:
+    def _tell(self, lane: LaneFace, turn: Turn) -> None:
         name = lane.spec.name
         if self._told.get(name) != turn:
             self._told[name] = turn
@@ -118,7 +120,7 @@ class Race:
             runs = [self._run(lane, [n for n in names if n != lane.spec.name]) for lane in ready]
             await asyncio.gather(*runs)
 
-    async def _next_ready(self) -> Lane | None:
+    async def _next_ready(self) -> LaneFace | None:
         """The first waiting lane that is ready; waits for one while any may still become so."""
         while self._waiting:
             for lane in list(self._waiting):
@@ -135,7 +137,7 @@ class Race:
             await asyncio.sleep(WAIT_S)
         return None
 
-    async def _run(self, lane: Lane, contended_with: list[str]) -> None:
+    async def _run(self, lane: LaneFace, contended_with: list[str]) -> None:
         client, name = lane.client, lane.spec.name
         if client is None:
             self._tell(lane, Turn("failed", "its engine has just ended"))

@@ -8,11 +8,12 @@ import threading
 from collections.abc import Iterator
 
 from dflash_viz.lanes.client import LaneRun
+from dflash_viz.lanes.counted import CountedRun
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.trace import End, Step
 
 
-def stream_steps(run: LaneRun) -> Iterator[Step]:
+def stream_steps(run: LaneRun | CountedRun) -> Iterator[Step]:
     """Yield the steps of a run as they happen; closing the iterator stops the engine.
 
     The run lives on an event loop in a thread, because a notebook's own loop is busy with the cell.

@@ -7,6 +7,7 @@ from dflash_viz.metrics.calibration import (
     calibrate,
     drafter_probability,
 )
+from dflash_viz.metrics.counted import COUNTED_FIGURES, counted_acceptance, counted_values
 from dflash_viz.metrics.counters import Counters, count, read_prometheus
 from dflash_viz.metrics.diagnosis import RULES, Rule, diagnose
 from dflash_viz.metrics.diff import DiffError, FieldDifference, Side, Span, TraceDiff, diff, field_differences
@@ -50,6 +51,7 @@ from dflash_viz.metrics.what_if import Smaller, WhatIf, what_if
 
 __all__ = [
     "CALIBRATION_FIGURES",
+    "COUNTED_FIGURES",
     "FIGURES",
     "RULES",
     "Bin",
@@ -78,6 +80,8 @@ __all__ = [
     "chat_values",
     "conditional_acceptance",
     "count",
+    "counted_acceptance",
+    "counted_values",
     "decode_tokens_per_second",
     "diagnose",
     "diff",

@@ -176,7 +176,7 @@ FIGURES = (
     Figure(
         "speedup", "speedup", "×",
         "Decode speed of the lane / decode speed of the lane without speculation, same prompt, same "
-        "machine, each alone on it.",
+        "machine, each alone on it. Servers that run elsewhere: the same kind of device, if they tell.",
     ),
     Figure(
         "predicted", "predicted speedup", "×",

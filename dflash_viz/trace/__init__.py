@@ -3,6 +3,7 @@
 from dflash_viz.trace.model import (
     PLAIN,
     SCHEMA_VERSION,
+    UNKNOWN,
     Check,
     Draw,
     End,
@@ -18,6 +19,7 @@ from dflash_viz.trace.model import (
     Step,
     TokenProb,
     Trace,
+    Window,
 )
 from dflash_viz.trace.reader import (
     TraceError,
@@ -33,6 +35,7 @@ from dflash_viz.trace.writer import TraceWriter, encode_line, write_trace
 __all__ = [
     "PLAIN",
     "SCHEMA_VERSION",
+    "UNKNOWN",
     "Check",
     "Draw",
     "End",
@@ -52,6 +55,7 @@ __all__ = [
     "TraceError",
     "TraceSummary",
     "TraceWriter",
+    "Window",
     "decode_trace",
     "encode_line",
     "read_summary",

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dflash_viz.trace.model import End, Header, Position, Step, TokenProb
+from dflash_viz.trace.model import End, Header, Position, Step, TokenProb, Window
 
 MAX_DRAFTED = 1024
 _MAX_ID = 2**31
@@ -20,12 +20,15 @@ class StepChecks:
     """Checks the steps of one trace in their order."""
 
     def __init__(self, header: Header) -> None:
+        self._counts_only = bool(header.counts_only)
         self._clock = 0.0
         self._offset = 0
         self._texts = dict(header.tokens)
 
     def fault(self, step: Step) -> str:
         """What is wrong with the next step, in a few words; nothing when it can be relied on."""
+        if self._counts_only:
+            return "its header says that no steps were recorded"
         clock, self._clock = self._clock, step.end
         offset, self._offset = self._offset, self._offset + len(step.emitted)
         if not clock <= step.start <= step.end <= _MAX_SECONDS:
@@ -62,7 +65,25 @@ def header_fault(header: Header) -> str:
 def end_fault(end: End) -> str:
     """What is wrong with an end, in a few words."""
     counts = (end.num_output_tokens, *end.engine_accepted, *end.engine_drafted)
-    return "a count is negative" if min(counts) < 0 else _numbers_fault(end)
+    if min(counts) < 0:
+        return "a count is negative"
+    return (_window_fault(end.window) if end.window is not None else "") or _numbers_fault(end)
+
+
+def _window_fault(window: Window) -> str:
+    counts = [
+        window.decode_tokens,
+        window.num_others,
+        *window.accepted_per_position,
+        window.output_tokens or 0,
+        *(window.num_drafts or 0, window.num_draft_tokens or 0, window.num_accepted or 0),
+    ]
+    if min(counts) < 0:
+        return "a count is negative"
+    if len(window.accepted_per_position) > MAX_DRAFTED:
+        return f"it counts more than {MAX_DRAFTED} positions"
+    known = 0 <= window.first_token_s <= _MAX_SECONDS and 0 <= window.decode_s <= _MAX_SECONDS
+    return "" if known else "a time is negative, or decades long"
 
 
 def _tokens(step: Step) -> str:

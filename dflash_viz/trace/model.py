@@ -12,10 +12,13 @@ from typing import Literal
 
 import msgspec
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 
 PLAIN = "none"
 """The method of a lane that drafts nothing."""
+
+UNKNOWN = "unknown"
+"""The method of a lane whose server drafts and does not say how."""
 
 Last = Literal["recovered", "bonus", "plain"]
 Origin = Literal["live", "recorded"]
@@ -80,6 +83,8 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_
 
     ``contended_with`` names the lanes that ran on the same device at the same time: the times of
     such a trace are not comparable with those of a lane that had the device to itself.
+    ``counts_only`` says in a sentence why the steps could not be recorded; such a trace has none, and
+    its end says what the server counted (``Window``).
     """
 
     schema: str
@@ -93,6 +98,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_
     origin: Origin = "live"
     contended_with: list[str] = []
     tokens: dict[int, str] = {}
+    counts_only: str = ""
 
     @property
     def question(self) -> str:
@@ -178,8 +184,32 @@ class Check(msgspec.Struct, frozen=True):
     message: str
 
 
+class Window(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is known of an answer whose steps were not recorded.
+
+    Times are on the clock of the app that asked, network included: ``first_token_s`` from sending the
+    request to its first tokens, ``decode_s`` from there to the last, in which ``decode_tokens`` came.
+    The counts are the server's ``/metrics`` after the answer less those before: of all its requests,
+    of which up to ``num_others`` others ran meanwhile. They are None where the server keeps none.
+    ``accepted_per_position[i]`` counts the drafts whose token i (from 0) was accepted.
+    """
+
+    first_token_s: float = 0.0
+    decode_s: float = 0.0
+    decode_tokens: int = 0
+    num_others: int = 0
+    output_tokens: int | None = None
+    num_drafts: int | None = None
+    num_draft_tokens: int | None = None
+    num_accepted: int | None = None
+    accepted_per_position: list[int] = []
+
+
 class End(msgspec.Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
-    """The last line of a trace: why the answer ended, its text, and the check against vLLM."""
+    """The last line of a trace: why the answer ended, its text, and the check against vLLM.
+
+    ``window`` is there where the steps could not be recorded.
+    """
 
     finish_reason: str
     text: str
@@ -189,6 +219,7 @@ class End(msgspec.Struct, frozen=True, omit_defaults=True, tag="end", tag_field=
     engine_drafted: list[int] = []
     num_cached_prompt_tokens: int | None = None
     error: str | None = None
+    window: Window | None = None
 
 
 Line = Header | Step | End

@@ -41,9 +41,9 @@ def make_stream(fleet: Fleet) -> Callable[..., AsyncIterator[dict[str, Any]]]:
     ) -> AsyncIterator[dict[str, Any]]:
         """Run a prompt on some lanes (all by default), one after another.
 
-        Streams one object per event: the lines of each lane's trace (``type`` header, step, end) and
-        its turns (``type`` turn), each with ``lane``. ``top_k`` > 0 records that many probabilities
-        per position.
+        Streams one object per event: the lines of each lane's trace (``type`` header, step, end), its
+        turns (``type`` turn), and pieces of its text where it shows no steps (``type`` text), each with
+        ``lane``. ``top_k`` > 0 records that many probabilities per position.
         """
         given = {
             "prompt": prompt, "lanes": lanes, "system": system, "temperature": temperature,

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dflash_viz.lanes import Fleet, Race, Turn
+from dflash_viz.lanes import Fleet, Race, Text, Turn
 from dflash_viz.lanes.detokenize import TextStream
 from dflash_viz.metrics import CopyFinder
 from dflash_viz.trace import End, Header, Line, Message, Sampling, Step, Trace
@@ -20,6 +20,8 @@ from dflash_viz.ui.verdicts import Best, ask_target, judge_texts
 from dflash_viz.views.lane_style import LaneStyle
 from dflash_viz.views.page_lines import (
     LaneFigures,
+    answer_line,
+    counted_line,
     definitions_line,
     finish_line,
     lanes_line,
@@ -109,8 +111,10 @@ class Question:
     async def frames(self) -> AsyncGenerator[Frame]:
         """Yield a frame whenever something has changed, at most 20 a second."""
         text = self.messages[-1].content
-        frame = Frame(run_line("live", text, contended=self.contended, address=self.run.id))
-        frame.document += definitions_line()
+        apart = not self.fleet.shares_machine
+        frame = Frame(run_line("live", text, contended=self.contended, address=self.run.id, apart=apart))
+        clients = [self.fleet.lanes[name].client for name in self.lanes]
+        frame.document += definitions_line(any(c is not None and c.counts_only for c in clients))
         specs = [self.fleet.lanes[name].spec for name in self.lanes]
         lanes = [(spec.name, spec.method, spec.num_speculative_tokens) for spec in specs]
         frame.document += lanes_line(lanes, self.styles)
@@ -172,7 +176,7 @@ class Question:
 
 def _speaker(drawings: Sequence[_LaneDrawing]) -> _LaneDrawing | None:
     """The lane whose answer the chat shows: the first one, in the page's order, that has one."""
-    spoken = [drawing for drawing in drawings if drawing.trace is not None and drawing.trace.steps]
+    spoken = [drawing for drawing in drawings if drawing.has_spoken]
     whole = [drawing for drawing in spoken if drawing.turn is None or drawing.turn.state != "failed"]
     return next(iter([*whole, *spoken]), None)
 
@@ -198,16 +202,26 @@ class _LaneDrawing:
     _finder: CopyFinder | None = None
     _figures: LaneFigures | None = None
 
-    def take(self, event: Turn | Line) -> str:
+    @property
+    def has_spoken(self) -> bool:
+        """Whether some of an answer is there."""
+        return self.trace is not None and bool(self.trace.steps or self.answer)
+
+    def take(self, event: Turn | Line | Text) -> str:
         """The document's lines for one event of the race."""
         if isinstance(event, Turn):
             return self._take_turn(event)
+        if isinstance(event, Text):
+            self.answer += event.text
+            return answer_line(self.lane, event.text)
         source = self._finder.feed(event) if self._finder is not None and isinstance(event, Step) else None
         lines = trace_line(event, self.lane, source)
         if isinstance(event, Header):
             self._open(event)
         else:
             self._add(event)
+            if isinstance(event, End) and self.trace is not None and self.trace.header.counts_only:
+                lines += counted_line(self.lane, event)
         if note := self.recorder.write([event]):
             lines += problem_line(note, "Free some space; the run itself goes on.", self.lane)
         return lines

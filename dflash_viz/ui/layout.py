@@ -43,15 +43,20 @@ PLACEHOLDER = (
 )
 
 
+SHARED = "One after another: they share this machine, and each is timed alone on it."
+APART = "One after another, each server alone; what else it does meanwhile is not this app's."
+
+
 class Layout:
     """The components, made inside a ``gr.Blocks``: ``titles`` are the lanes' by name, ``chips`` the HTML
-    of their states at the beginning."""
+    of their states at the beginning; ``apart``: they are servers that need not share a machine."""
 
     shelf: Shelf
     measure: Measure
 
-    def lay_out(self, titles: Mapping[str, str], chips: str) -> None:
+    def lay_out(self, titles: Mapping[str, str], chips: str, apart: bool) -> None:
         """Create the components."""
+        self._lanes_info = APART if apart else SHARED
         self._header(titles, chips)
         with gr.Tabs(selected=LIVE, elem_id="tabs") as self.tabs:
             with gr.Tab("Live", id=LIVE):
@@ -123,7 +128,7 @@ class Layout:
                 [(title, name) for name, title in titles.items()],
                 value=list(titles),
                 label="Lanes",
-                info="One after another: they share this machine, and each is timed alone on it.",
+                info=self._lanes_info,
                 elem_id="chosen",
             )
             self.contended = gr.Checkbox(

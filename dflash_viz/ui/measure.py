@@ -13,7 +13,7 @@ from dflash_viz.bench.job import BenchError
 from dflash_viz.lanes import Fleet, LaneError
 from dflash_viz.results import ResultError
 from dflash_viz.ui.measure_form import OWN_FILE, WITH_TURNS, Form, FormError, outlook
-from dflash_viz.ui.measure_layout import NO_ENGINE, NOT_LOCAL
+from dflash_viz.ui.measure_layout import NO_ENGINE, NOT_LOCAL, NOT_OURS
 from dflash_viz.ui.measure_look import Look, Source
 from dflash_viz.ui.measure_results import MeasureResults
 from dflash_viz.ui.measure_runner import Runner
@@ -45,10 +45,13 @@ class Measure(MeasureResults):
 
     def __init__(self, fleet: Fleet | None, local: bool, preset: str) -> None:
         super().__init__(local)
+        no_engine = NO_ENGINE
+        if fleet is not None and not fleet.shares_machine:
+            fleet, no_engine = None, NOT_OURS
         self.preset = preset
         self.specs = {}
         self.runner: Runner | None = None
-        self.why_not = NO_ENGINE if fleet is None else "" if local else NOT_LOCAL
+        self.why_not = no_engine if fleet is None else "" if local else NOT_LOCAL
         if fleet is not None:
             self.specs = {name: lane.spec for name, lane in fleet.lanes.items()}
         if fleet is not None and local:

@@ -24,6 +24,10 @@ NOT_HERE = (
     "compared.</p>"
 )
 NO_ENGINE = "no engine runs. Start the app where vLLM is installed, without --no-engine."
+NOT_OURS = (
+    "these servers were started by somebody else, and a benchmark runs on engines of its own. Start the app "
+    "with a preset to run one; results can be opened and compared here."
+)
 NOT_LOCAL = "they keep the machine busy for long, so only whoever sits at it runs them."
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 import msgspec
 
-from dflash_viz.lanes import Fleet, Lane
+from dflash_viz.lanes import Fleet, LaneFace
 from dflash_viz.trace import Run, Sampling
 from dflash_viz.ui.api import make_stream
 from dflash_viz.ui.chat import Exchange, Frame, Question, to_messages
@@ -45,17 +45,24 @@ class Page(Layout):
         self.fleet = fleet
         self.shelf = Shelf(Library(gallery), local)
         self.measure = Measure(fleet, local, preset)
-        self.lanes: dict[str, Lane] = fleet.lanes if fleet is not None else {}
-        self.styles = lane_styles([(name, lane.spec.method) for name, lane in self.lanes.items()])
+        self.lanes: dict[str, LaneFace] = fleet.lanes if fleet is not None else {}
         self.greeting = run_document(_greeting(gallery[0], fleet is not None)) if gallery else ""
         self._running: dict[str, Question] = {}
         self._dropped: dict[str, Question] = {}  # by Clear, until the next question
+
+    @property
+    def styles(self) -> dict[str, LaneStyle]:
+        """How each lane looks. A server elsewhere tells its method only when it has answered."""
+        return lane_styles([(name, lane.spec.method) for name, lane in self.lanes.items()])
 
     def build(self) -> gr.Blocks:
         """Create the components and their events."""
         demo = gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False)
         with demo:
-            self.lay_out({name: style.title for name, style in self.styles.items()}, self._chips())
+            titles = {name: style.title for name, style in self.styles.items()}
+            self.lay_out(
+                titles, self._chips(), apart=self.fleet is not None and not self.fleet.shares_machine
+            )
             self._events(demo)
             self.shelf.wire(demo, self.tabs, self.asked)
             self.measure.wire(demo)
@@ -260,7 +267,8 @@ class Page(Layout):
         return [self._chips(), *(gr.update(visible=state in ("failed", "stopped")) for state in states)]
 
     def _chips(self) -> str:
-        return chips_html([_chip(lane, self.styles[name]) for name, lane in self.lanes.items()])
+        styles = self.styles
+        return chips_html([_chip(lane, styles[name]) for name, lane in self.lanes.items()])
 
 
 def _greeting(run: Run, engine: bool) -> Run:
@@ -268,7 +276,7 @@ def _greeting(run: Run, engine: bool) -> Run:
     return msgspec.structs.replace(run, address="", note=WELCOME_NOTE if engine else run.note)
 
 
-def _chip(lane: Lane, style: LaneStyle) -> Chip:
+def _chip(lane: LaneFace, style: LaneStyle) -> Chip:
     status = lane.status
     if lane.paused:
         return Chip(style, "paused", progress=status.progress)

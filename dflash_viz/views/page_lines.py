@@ -15,11 +15,14 @@ import msgspec
 import numpy as np
 
 from dflash_viz.metrics import (
+    COUNTED_FIGURES,
     FIGURES,
     CopyFinder,
     Tally,
     bin_size,
     conditional_acceptance,
+    counted_acceptance,
+    counted_values,
     lane_values,
     length_course,
     length_histogram,
@@ -27,7 +30,7 @@ from dflash_viz.metrics import (
     token_course,
     unconditional_acceptance,
 )
-from dflash_viz.trace import Header, Line, Origin, Position, Step, Trace
+from dflash_viz.trace import End, Header, Line, Origin, Position, Step, Trace
 from dflash_viz.views.lane_style import LaneStyle, lane_styles
 from dflash_viz.views.text_verdict import TextVerdict
 
@@ -35,7 +38,15 @@ _encoder = msgspec.json.Encoder()
 # Real time is over before one has looked: 45 steps in two seconds.
 RECORDED_SPEED = 0.25
 FIGURES_IN_A_RECORDING = 150
-_DIGITS = {"speed": 1, "rate": 0, "draft_share": 0, "steps": 0, "draft_ms": 1, "verify_ms": 1}
+_DIGITS = {
+    "speed": 1,
+    "client_speed": 1,
+    "rate": 0,
+    "draft_share": 0,
+    "steps": 0,
+    "draft_ms": 1,
+    "verify_ms": 1,
+}
 
 CHARTS = (
     (
@@ -80,20 +91,23 @@ def run_line(
     note: str = "",
     contended: bool = False,
     address: str = "",
+    apart: bool = False,
 ) -> str:
     """The first line of a document. ``play`` lets the page pace the steps by their times, at first
     ``speed`` times as fast as they were; ``contended``: the lanes ran at the same time; ``address``
-    is what the page's own address calls the run, so that a link leads back to it."""
+    is what the page's own address calls the run, so that a link leads back to it; ``apart``: the lanes
+    are servers that need not share a machine."""
     return _line(
         type="run", origin=origin, prompt=prompt, play=play, speed=speed, note=note, contended=contended,
-        **({"id": address} if address else {}),
+        **({"id": address} if address else {}), **({"apart": True} if apart else {}),
     )  # fmt: skip
 
 
-def definitions_line() -> str:
-    """The figures and charts of the page, with what each means."""
+def definitions_line(counted: bool = False) -> str:
+    """The figures and charts of the page, with what each means; ``counted``: a lane shows no steps."""
+    figures = (*COUNTED_FIGURES, *FIGURES) if counted else FIGURES
     charts = [dict(zip(("key", "title", "definition"), chart, strict=True)) for chart in CHARTS]
-    return _line(type="definitions", figures=[asdict(figure) for figure in FIGURES], charts=charts)
+    return _line(type="definitions", figures=[asdict(figure) for figure in figures], charts=charts)
 
 
 def lanes_line(lanes: Sequence[tuple[str, str, int]], styles: Mapping[str, LaneStyle]) -> str:
@@ -148,6 +162,19 @@ def _position(position: Position) -> dict[str, Any]:
 
 def _short(p: float) -> float:
     return float(f"{p:.5g}")
+
+
+def answer_line(lane: str, text: str) -> str:
+    """A piece of the answer of a lane that shows no steps."""
+    return _line(type="answer", lane=lane, text=text)
+
+
+def counted_line(lane: str, end: End) -> str:
+    """The figures of an answer without steps, once it has ended."""
+    shares = [round(share, 4) for share in counted_acceptance(end)]
+    values = {key: format_value(key, value) for key, value in counted_values(end).items()}
+    positions = {"unconditional": shares, "conditional": []}
+    return _line(type="figures", lane=lane, after=0, values=values, positions=positions)
 
 
 def steps_line(trace: Trace) -> str:
@@ -266,7 +293,7 @@ def recorded_document(
     contended = any(trace.header.contended_with for trace in traces)
     lines = [
         run_line("recorded", prompt, play=True, speed=speed, note=note, contended=contended, address=address),
-        definitions_line(),
+        definitions_line(any(trace.header.counts_only for trace in traces)),
         lanes_line(lanes, styles or lane_styles([(name, method) for name, method, _ in lanes])),
     ]
     for trace in traces:
@@ -289,4 +316,5 @@ def _recorded_lines(trace: Trace) -> list[str]:
         steps_line(trace),
         *(figures.line(steps[at : at + stride]) for at in range(0, len(steps), stride)),
         *([trace_line(trace.end, lane)] if trace.end is not None else []),
+        *([counted_line(lane, trace.end)] if trace.header.counts_only and trace.end is not None else []),
     ]

@@ -22,6 +22,9 @@ REFERENCE = TextVerdict("reference", "The target's own text, which the other lan
 NO_REFERENCE = TextVerdict(
     "unknown", "Nothing to compare with: the lane without speculation has not answered this prompt."
 )
+NO_STEPS = TextVerdict(
+    "unknown", "A lane that shows no steps tells no tokens: its text cannot be compared token by token."
+)
 SAMPLED = TextVerdict(
     "sampled",
     "Above temperature 0 every token is drawn at random, and each lane draws its own: texts may differ, "
@@ -31,6 +34,8 @@ SAMPLED = TextVerdict(
 
 def no_comparison(trace: Trace, reference: Trace | None) -> TextVerdict | None:
     """The verdict where there is nothing to compare, else None."""
+    if reference is not None and (trace.header.counts_only or reference.header.counts_only):
+        return NO_STEPS
     if reference is None or not reference.steps or not trace.steps:
         return NO_REFERENCE
     if trace is reference:

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dflash_viz.metrics import FIGURES, diagnose, lane_values, plain_trace, race_values
+from dflash_viz.metrics import (
+    COUNTED_FIGURES,
+    FIGURES,
+    counted_values,
+    diagnose,
+    lane_values,
+    plain_trace,
+    race_values,
+)
 from dflash_viz.trace import Trace
+
+_FIGURES = (*COUNTED_FIGURES, *FIGURES)
 
 
 def summary(traces: Sequence[Trace]) -> list[dict[str, Any]]:
@@ -17,6 +27,8 @@ def summary(traces: Sequence[Trace]) -> list[dict[str, Any]]:
 def _one(trace: Trace, traces: Sequence[Trace]) -> dict[str, Any]:
     header, plain = trace.header, plain_trace(trace, traces)
     values = lane_values(trace.steps) | race_values(trace.steps, plain.steps if plain is not None else [])
+    if header.counts_only and trace.end is not None:
+        values |= counted_values(trace.end)
     return {
         "lane": header.lane,
         "method": header.fingerprint.method,
@@ -27,6 +39,7 @@ def _one(trace: Trace, traces: Sequence[Trace]) -> dict[str, Any]:
         "check": trace.end.check.message if trace.end else None,
         "agrees": trace.end.check.agrees if trace.end else None,
         "figures": values,
+        "counts_only": header.counts_only,
         "findings": [
             {"rule": f.rule, "title": f.title, "evidence": list(f.evidence), "action": f.action}
             for f in diagnose([trace], [plain] if plain is not None else [])
@@ -38,18 +51,19 @@ def _one(trace: Trace, traces: Sequence[Trace]) -> dict[str, Any]:
 def summary_text(traces: Sequence[Trace]) -> str:
     """The same to read, with the definition of every figure."""
     told = summary(traces)
-    shown = [f for f in FIGURES if any(one["figures"].get(f.key) is not None for one in told)]
+    shown = [f for f in _FIGURES if any(one["figures"].get(f.key) is not None for one in told)]
     definitions = [f"{f.label}: {f.definition}" for f in shown]
     return "\n\n".join([*map(_text, told), "\n".join(definitions)])
 
 
 def _text(one: dict[str, Any]) -> str:
     lines = [f"{one['lane']} ({one['method']}, K = {one['K']}, {one['origin']}): {one['question']!r}"]
-    for figure in FIGURES:
+    for figure in _FIGURES:
         value = one["figures"].get(figure.key)
         if value is not None:
             lines.append(f"  {figure.label:<24}{value:>10.2f} {figure.unit}".rstrip())
     lines.append(f"  ended: {one['finish_reason'] or 'cut short'}; check: {one['check'] or 'none'}")
+    lines += [f"  no steps: {one['counts_only']}"] if one["counts_only"] else []
     lines += [f"  notice: {notice}" for notice in one["notices"]]
     for finding in one["findings"]:
         lines.append(f"  ! {finding['title']}")

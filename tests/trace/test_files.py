@@ -57,12 +57,12 @@ def test_cut_archive_keeps_the_good_steps(trace: Trace, tmp_path: Path) -> None:
 
 def test_versions(trace: Trace) -> None:
     lines = [encode_line(line) for line in trace.lines()]
-    newer = [lines[0].replace(b'"1.2"', b'"1.7","novelty":1'), *lines[1:]]
+    newer = [lines[0].replace(b'"1.3"', b'"1.7","novelty":1'), *lines[1:]]
     assert "1.7" in decode_trace(b"".join(newer)).notices[0]
-    older = [lines[0].replace(b'"1.2"', b'"1.0"'), *lines[1:]]
+    older = [lines[0].replace(b'"1.3"', b'"1.0"'), *lines[1:]]
     assert not decode_trace(b"".join(older)).notices
     with pytest.raises(TraceError, match="schema version 2"):
-        decode_trace(lines[0].replace(b'"1.2"', b'"2.0"'))
+        decode_trace(lines[0].replace(b'"1.3"', b'"2.0"'))
 
 
 def test_contradictions_are_refused(trace: Trace) -> None:

@@ -192,7 +192,7 @@ def test_a_header_that_cannot_be_is_refused(field: str, value: Any) -> None:
     assert len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize("version", ["1", "1.", "1.0", "1.99", "1.x", "1.2.3", "1." + "9" * 9999, "1.٣"])
+@pytest.mark.parametrize("version", ["1", "1.", "1.0", "1.99", "1.x", "1.2.3", "1." + "9" * 9999, "1.٤"])
 def test_minor_versions_open(version: str) -> None:
     read = decode_trace(edited(0, fields(schema=version, novelty={"deep": [[]]})))
     assert read.steps == whole().steps
