@@ -1,19 +1,20 @@
 """The command line: ``python -m dflash_viz bench|validate|report|trace|space``.
 
 What is asked for goes to standard output, everything else (progress, notices) to standard error. Exit
-status: 0 all is well, 1 a validation failed or found nothing to judge, 2 something was wrong with what
-was asked, 130 stopped by Ctrl-C.
+status: 0 all is well, 1 a validation failed or found nothing to judge, or a benchmark's question got no
+answer or its engine did not start, 2 something was wrong with what was asked, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import shlex
+import shutil
 import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
-from enum import StrEnum
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -22,27 +23,45 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from dflash_viz.bench.datasets import NAMES, DatasetError
+from dflash_viz.bench.datasets import DatasetError
 from dflash_viz.bench.engines import OwnEngines
 from dflash_viz.bench.job import BenchError, BenchJob, resume_job, start_job
 from dflash_viz.bench.order import Order
 from dflash_viz.bench.places import new_result
-from dflash_viz.bench.validation import Choice, Validation, conclude, plan_check
+from dflash_viz.bench.validation import Check, Choice, begun_checks, conclude, plan_checks, resume_check
+from dflash_viz.checking import Done, announced, misfits, outcome, outcome_document, way_on
+from dflash_viz.cli_options import (
+    DEFAULT_PRESET,
+    CheckedDataset,
+    CheckedPreset,
+    Data,
+    DatasetName,
+    Drafter,
+    Json,
+    Lanes,
+    Limit,
+    Out,
+    PairName,
+    PresetName,
+    ResumedChecks,
+    SkipBadLines,
+    TurnChoice,
+    TurnsAsked,
+    Written,
+)
 from dflash_viz.lanes import LaneError
 from dflash_viz.metrics.measured.expectations import ExpectationError, Verdict, judge, read_expectations
 from dflash_viz.results import Result, ResultError, Turns, labels, read_result
 from dflash_viz.space.cli import app as space_app
-from dflash_viz.trace import TraceError, read_traces
+from dflash_viz.trace import Trace, TraceError, read_traces
 from dflash_viz.views.export import FILES
+from dflash_viz.views.measured_compared import compare_document, compare_markdown
 from dflash_viz.views.measured_files import FORMATS, write_measured
 from dflash_viz.views.measured_report import document, markdown
-from dflash_viz.views.measured_tables import compare_frame
 from dflash_viz.views.measured_text import few
 from dflash_viz.views.printable import on_one_line, printable
 from dflash_viz.views.trace_summary import summary, summary_text
-from dflash_viz.weights.resolver import ROOT
 
-EXPECTATIONS = ROOT / "assets" / "expectations"
 FAULTS = (BenchError, DatasetError, ExpectationError, LaneError, ResultError, TraceError)
 EXIT_FAILED, EXIT_WRONG, EXIT_STOPPED = 1, 2, 130
 
@@ -56,116 +75,76 @@ app.add_typer(space_app, name="space")
 _terminal = Console(stderr=True)
 
 
-class TurnChoice(StrEnum):
-    """Which turns of a conversation are asked."""
-
-    FIRST = "first"
-    BOTH = "both"
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
-Data = Annotated[
-    Path | None, typer.Option("--data", help="A JSONL file, or a folder with it, instead of the hub.")
-]
-Limit = Annotated[int | None, typer.Option(help="How many questions (as the DFlash benchmark chooses them).")]
-Out = Annotated[
-    Path | None, typer.Option(help="The result's folder; by default a new one in the app's cache.")
-]
-PresetName = Annotated[str, typer.Option("--preset", help="A preset's name, or a path to its YAML file.")]
-
-
-@app.command()
+@app.command(epilog="Example: python -m dflash_viz bench gsm8k --limit 40 --lanes dflash,none --k 3,5")
 def bench(
-    dataset: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}, or a JSONL file.")] = "builtin",
+    context: typer.Context,
+    dataset: DatasetName = "builtin",
     data: Data = None,
     limit: Limit = None,
-    turns: Annotated[
-        TurnChoice, typer.Option(help="Of conversations: the first turn, or both.")
-    ] = TurnChoice.FIRST,
-    preset: PresetName = "embedded-cpu",
-    lanes: Annotated[str, typer.Option(help="Lanes, with commas between; empty: all of the preset.")] = "",
+    turns: TurnsAsked = TurnChoice.FIRST,
+    preset: PresetName = DEFAULT_PRESET,
+    lanes: Lanes = "",
     k: Annotated[str, typer.Option("--k", help="Values of K; empty: the preset's.")] = "",
     temperature: Annotated[str, typer.Option(help="Temperatures.")] = "0",
     concurrency: Annotated[str, typer.Option(help="Requests at once, from 1 to 128.")] = "1",
     max_tokens: Annotated[int, typer.Option(help="An answer ends after this many tokens.")] = 256,
     seed: Annotated[int, typer.Option(help="For temperatures above 0.")] = 0,
     top_k: Annotated[int, typer.Option(help="Probabilities recorded for each position; cost speed.")] = 0,
-    skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Leave unreadable lines of a file out.")
-    ] = False,
+    skip_bad_lines: SkipBadLines = False,
     out: Out = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the result in this folder.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure lanes on a data set; every combination of the values given is one row of the table."""
+    """Measure lanes on a data set; every combination of the values given is one row of the table.
+
+    Exit status 1: a question got no answer, or an engine did not start. 130: stopped by Ctrl-C.
+    """
     if resume is not None:
+        _refuse_beside_resume(context)
         job = resume_job(resume, OwnEngines())
     else:
-        order = Order(
-            preset=preset,
-            dataset=dataset,
-            path=data,
-            limit=limit,
-            turns=_turns(turns),
-            lanes=tuple(_words(lanes)),
-            ks=tuple(_numbers(k, int, "--k")),
-            temperatures=tuple(_numbers(temperature, float, "--temperature")),
-            concurrencies=tuple(_numbers(concurrency, int, "--concurrency")),
-            max_tokens=max_tokens,
-            seed=seed,
-            top_k=top_k,
-            on_bad_line="skip" if skip_bad_lines else "stop",
-        )
+        order = _order(
+            dataset, data, limit, turns, preset, lanes, k, temperature, concurrency, max_tokens, seed, top_k,
+            skip_bad_lines,
+        )  # fmt: skip
         job = start_job(order, OwnEngines(), out or new_result())
-    stopped = _run(job)
-    verdicts = judge(job.result, read_expectations(EXPECTATIONS))
-    _show(job.result, verdicts, as_json)
-    _print(f"The result is in {job.folder}", sys.stderr)
-    if stopped:
-        _print(f"Go on with it: python -m dflash_viz bench --resume {job.folder}", sys.stderr)
-        raise typer.Exit(EXIT_STOPPED)
-    if job.result.open_failures():
-        raise typer.Exit(EXIT_FAILED)
+    _finish(job, _run(job), as_json)
 
 
-@app.command()
+@app.command(epilog="Example: python -m dflash_viz validate --pair embedded --dataset gsm8k --lanes dflash")
 def validate(
-    pair: Annotated[str, typer.Option(help="The pair whose expectations are checked (assets/expectations).")],
-    dataset: Annotated[
-        str, typer.Option(help="Only the expectations on this data set; empty: the pair's first.")
-    ] = "",
+    pair: PairName,
+    dataset: CheckedDataset = "",
     data: Data = None,
-    preset: Annotated[
-        str, typer.Option(help="The preset with the pair's lanes; empty: the pair's own.")
-    ] = "",
+    preset: CheckedPreset = "",
     lanes: Annotated[str, typer.Option(help="Only these lanes, with commas between.")] = "",
-    drafter: Annotated[
-        str,
-        typer.Option(
-            help="Another drafter in place of the pair's: a folder or hub id, of the lane --lanes names."
-        ),
-    ] = "",
+    drafter: Drafter = "",
     out: Out = None,
+    resume: ResumedChecks = None,
     as_json: Json = False,
 ) -> None:
-    """Run a pair's published or recorded check: exit status 0 only when every expectation is met."""
+    """Run a pair's published or recorded checks: exit status 0 only when every expectation is met.
+
+    Expectations that one benchmark cannot answer together are run one after another, each with a result of
+    its own.
+    """
     choice = Choice(dataset, data, preset, tuple(_words(lanes)), drafter)
-    check = plan_check(pair, read_expectations(EXPECTATIONS), choice)
-    job = start_job(check.order, OwnEngines(), out or new_result(), check.replaced)
-    if _run(job):
-        _print(f"Stopped before everything was measured; the answers are in {job.folder}", sys.stderr)
-        raise typer.Exit(EXIT_STOPPED)
-    validation = conclude(job.result, check)
-    if as_json:
-        findings = {str(number): found for number, found in _findings(validation, job.result)}
-        made = document(job.result, validation.verdicts)
-        _print_json({**made, "passed": validation.passed, "findings": findings})
-    else:
-        _print(markdown(job.result, validation.verdicts))
-        _print(_outcome(validation, job.result))
-    _print(f"The result is in {job.folder}", sys.stderr)
-    if not validation.passed:
-        raise typer.Exit(EXIT_FAILED)
+    checks = plan_checks(pair, read_expectations(), choice)
+    folders = begun_checks(checks, resume or [])
+    if out is not None and len(folders) == len(checks):
+        raise BenchError("--out is for a new result, --resume goes on with one: leave one of them out.")
+    done: list[Done] = []
+    for number, check in enumerate(checks):
+        job = _job_of(check, folders.get(number), out and _place(out, checks, number))
+        folders[number] = job.folder
+        _announce(checks, number, job)
+        if _run(job):
+            _print(f"Stopped before everything was measured; the answers are in {job.folder}", sys.stderr)
+            _print(f"Go on with it: {way_on(pair, choice, folders.values())}", sys.stderr)
+            raise typer.Exit(EXIT_STOPPED)
+        done.append((job.result, conclude(job.result, check)))
+        _print(f"The result is in {job.folder}", sys.stderr)
+    _conclude(done, as_json)
 
 
 @app.command()
@@ -174,22 +153,24 @@ def report(
     to: Annotated[
         str, typer.Option(help=f"Formats: {', '.join(FORMATS)}; empty: the table is printed.")
     ] = "",
-    out: Annotated[Path, typer.Option(help="The folder that the files are written into.")] = Path(),
-    compare: Annotated[Path | None, typer.Option(help="A second result to compare with.")] = None,
+    out: Written = Path(),
+    compare: Annotated[
+        Path | None, typer.Option(help="A second result to compare with; not with --to.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show a result again, compare it with another, or write it in other formats."""
-    shown = read_result(result)
-    verdicts = judge(shown, read_expectations(EXPECTATIONS))
+    shown, formats = read_result(result), _words(to)
     if compare is not None:
-        frame = compare_frame(shown, read_result(compare))
-        _print(frame.to_json(orient="records", indent=1) if as_json else frame.to_string(index=False))
+        if formats:
+            raise ResultError("--to writes one result, --compare prints two: leave one of them out.")
+        _compare(shown, read_result(compare), as_json)
         return
-    formats = _words(to)
+    verdicts = judge(shown, read_expectations())
     if unknown := [name for name in formats if name not in FORMATS]:
         raise ResultError(f"There is no format {unknown[0]!r}. Formats: {', '.join(FORMATS)}.")
     if formats:
-        _list([file for name in formats for file in write_measured(shown, verdicts, name, out)], as_json)
+        _write(formats, lambda name, folder: write_measured(shown, verdicts, name, folder), out, as_json)
     else:
         _show(shown, verdicts, as_json)
 
@@ -198,7 +179,7 @@ def report(
 def trace(
     path: Annotated[Path, typer.Argument(help="A trace file, or a folder of them.")],
     to: Annotated[str, typer.Option(help=f"Formats: {', '.join(FILES)}; empty: a summary is printed.")] = "",
-    out: Annotated[Path, typer.Option(help="The folder that the files are written into.")] = Path(),
+    out: Written = Path(),
     as_json: Json = False,
 ) -> None:
     """Figures and diagnosis of recorded traces, or other formats of them."""
@@ -206,12 +187,8 @@ def trace(
     formats = _words(to)
     if unknown := [name for name in formats if name not in FILES]:
         raise TraceError(f"There is no format {unknown[0]!r}. Formats: {', '.join(FILES)}.")
-    for name in formats:
-        out.mkdir(parents=True, exist_ok=True)
-        file_name, write = FILES[name]
-        write(traces, out / file_name)
     if formats:
-        _list([out / FILES[name][0] for name in formats], as_json)
+        _write(formats, lambda name, folder: _write_traces(traces, name, folder), out, as_json)
     elif as_json:
         _print_json(summary(traces))
     else:
@@ -259,6 +236,52 @@ def _run(job: BenchJob) -> bool:
     return asyncio.run(follow())
 
 
+def _finish(job: BenchJob, stopped: bool, as_json: bool) -> None:
+    """Show what a benchmark measured, where it is, and how to go on; ends with the exit status."""
+    _show(job.result, judge(job.result, read_expectations()), as_json)
+    _print(f"The result is in {job.folder}", sys.stderr)
+    if stopped:
+        command = shlex.join(["python", "-m", "dflash_viz", "bench", "--resume", str(job.folder)])
+        _print(f"Go on with it: {command}", sys.stderr)
+        raise typer.Exit(EXIT_STOPPED)
+    if job.result.open_failures():
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _conclude(done: Sequence[Done], as_json: bool) -> None:
+    """Show what every benchmark of a validation measured, and all verdicts; ends with the exit status."""
+    if as_json:
+        _print_json(outcome_document(done))
+    else:
+        for result, validation in done:
+            _print(markdown(result, validation.verdicts))
+        _print(outcome(done))
+    if not all(validation.passed for _, validation in done):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _job_of(check: Check, begun: Path | None, out: Path | None) -> BenchJob:
+    """A check's benchmark, from its beginning or from where it was stopped."""
+    if begun is not None:
+        return resume_check(begun, check, OwnEngines())
+    return start_job(check.order, OwnEngines(), out or new_result(), check.replaced)
+
+
+def _place(out: Path, checks: Sequence[Check], number: int) -> Path:
+    """Where one of several results lies: the folder itself where there is but one."""
+    return out if len(checks) == 1 else out / f"{number + 1}-{checks[number].order.dataset}"
+
+
+def _announce(checks: Sequence[Check], number: int, job: BenchJob) -> None:
+    """Say before the first benchmark what all are, and before each where its questions do not fit."""
+    if number == 0:
+        _print(announced(checks), sys.stderr)
+    if len(checks) > 1:
+        _print(f"Benchmark {number + 1} of {len(checks)}", sys.stderr)
+    for sentence in misfits(checks[number], job.result):
+        _print(f"- {sentence}", sys.stderr)
+
+
 def _bar() -> Bar:
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -269,25 +292,6 @@ def _bar() -> Bar:
     return Bar(*columns, console=_terminal)
 
 
-def _findings(validation: Validation, result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
-    """By setting that failed, what the rules found in its traces."""
-    names = labels(result.plan.settings)
-    return [(names[n], [asdict(one) for one in found]) for n, found in validation.findings.items()]
-
-
-def _outcome(validation: Validation, result: Result) -> str:
-    """Passed or not, and for what failed the reasons that the traces show."""
-    lines = ["Validation passed." if validation.passed else "Validation FAILED."]
-    for name, found in _findings(validation, result):
-        lines.append(f"\n{name}: what its traces show")
-        for one in found:
-            lines += [f"- {one['title']}. {one['meaning']}", *(f"  - {line}" for line in one["evidence"])]
-            lines.append(f"  - What to do: {one['action']}")
-        if not found:
-            lines.append("- No rule finds a reason.")
-    return "\n".join(lines)
-
-
 def _show(result: Result, verdicts: Sequence[Verdict], as_json: bool) -> None:
     if as_json:
         _print_json(document(result, verdicts))
@@ -295,8 +299,28 @@ def _show(result: Result, verdicts: Sequence[Verdict], as_json: bool) -> None:
         _print(markdown(result, verdicts))
 
 
-def _list(files: Sequence[Path], as_json: bool) -> None:
-    """Say which files were written."""
+def _compare(shown: Result, other: Result, as_json: bool) -> None:
+    if as_json:
+        _print_json(compare_document(shown, other))
+    else:
+        _print(compare_markdown(shown, other))
+
+
+def _write_traces(traces: Sequence[Trace], name: str, folder: Path) -> list[Path]:
+    file_name, write = FILES[name]
+    write(traces, folder / file_name)
+    return [folder / file_name]
+
+
+def _write(formats: Sequence[str], make: Callable[[str, Path], list[Path]], out: Path, as_json: bool) -> None:
+    """Write all formats into a folder, or none: a file that is there already is never replaced. Says which
+    files were written."""
+    with tempfile.TemporaryDirectory(prefix="dflash-viz-") as scratch:
+        made = [file for name in dict.fromkeys(formats) for file in make(name, Path(scratch))]
+        if taken := [file.name for file in made if (out / file.name).exists()]:
+            raise ResultError(f"{out / taken[0]} is there already: choose another folder with --out.")
+        out.mkdir(parents=True, exist_ok=True)
+        files = [Path(shutil.copyfile(file, out / file.name)) for file in made]
     if as_json:
         _print_json([str(file) for file in files])
     else:
@@ -310,6 +334,44 @@ def _print_json(made: Any) -> None:
 def _print(text: str, to: TextIO | None = None) -> None:
     """Print what may hold text of models, users and files; control characters as JSON writes them."""
     print(printable(text), file=to)
+
+
+def _order(
+    dataset: str, path: Path | None, limit: int | None, turns: TurnChoice, preset: str, lanes: str, k: str,
+    temperature: str, concurrency: str, max_tokens: int, seed: int, top_k: int, skip_bad_lines: bool,
+) -> Order:  # fmt: skip
+    return Order(
+        preset=preset,
+        dataset=dataset,
+        path=path,
+        limit=limit,
+        turns=_turns(turns),
+        lanes=tuple(_words(lanes)),
+        ks=tuple(_numbers(k, int, "--k")),
+        temperatures=tuple(_numbers(temperature, float, "--temperature")),
+        concurrencies=tuple(_numbers(concurrency, int, "--concurrency")),
+        max_tokens=max_tokens,
+        seed=seed,
+        top_k=top_k,
+        on_bad_line="skip" if skip_bad_lines else "stop",
+    )
+
+
+def _refuse_beside_resume(context: typer.Context) -> None:
+    """What a result was begun with cannot be changed, so options that would change it are refused."""
+    given = [
+        parameter.opts[0]
+        if parameter.opts[0].startswith("-")
+        else f"the data set {context.params[parameter.name]}"
+        for parameter in context.command.params
+        if parameter.name not in (None, "resume", "as_json")
+        and (source := context.get_parameter_source(parameter.name)) is not None
+        and source.name != "DEFAULT"
+    ]
+    if given:
+        raise BenchError(
+            f"--resume goes on with what the result was begun with: leave out {', '.join(given)}."
+        )
 
 
 def _turns(choice: TurnChoice) -> Turns:

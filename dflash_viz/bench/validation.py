@@ -2,46 +2,67 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from dflash_viz.bench.damage import damage
+from dflash_viz.bench.engines import Engines
+from dflash_viz.bench.job import TEMPLATE_OPTION, BenchJob, cannot_write, resume_job
 from dflash_viz.bench.order import Order
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
 from dflash_viz.lanes.spec import PRESETS
 from dflash_viz.metrics import diagnose
-from dflash_viz.metrics.measured.expectations import Expectation, Verdict, judge
+from dflash_viz.metrics.measured.conditions import foreseen
+from dflash_viz.metrics.measured.expectations import Expectation, Verdict, judge_rows
 from dflash_viz.metrics.rules.case import Finding
-from dflash_viz.results import Result
+from dflash_viz.results import Result, ResultWriter, read_result
 from dflash_viz.trace import Trace, TraceError, read_trace
-from dflash_viz.weights import WeightsError, resolve_model
-from dflash_viz.weights.compare import TensorDifference, differing_tensors
+from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME
 
-DIFFERENCES = {
-    "reordered": "the same numbers in another order",
-    "changed": "other numbers",
-    "shape": "another shape or number format",
-    "missing": "nothing, where the expected drafter has something,",
-    "added": "something that the expected drafter does not have",
-}
 ANY_CONCURRENCY = 16
 """Requests at once where the expectation leaves it open: acceptance is the same, and it takes less time."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """What a validation runs: the order, the lanes that replace the preset's, the rows that are judged."""
+    """One benchmark of a validation: its order, the lanes that replace the preset's, the rows that are
+    judged by it."""
 
     order: Order
     replaced: Mapping[str, LaneSpec]
     rows: tuple[Expectation, ...]
 
+    def specs(self) -> dict[str, LaneSpec]:
+        """The preset's lanes as they are run here, by name."""
+        return {lane.name: lane for lane in load_preset(self.order.preset).lanes} | dict(self.replaced)
+
+    def obstacles(self) -> list[tuple[Expectation, list[str]]]:
+        """The rows of which it is known before an engine starts that they will not be comparable, and why."""
+        specs = self.specs()
+        lanes = [specs[name] for name in self.order.lanes]
+        by_row = [
+            (row, min((_obstacles(row, one) for one in lanes if one.method == row.method), key=len))
+            for row in self.rows
+        ]
+        return [(row, reasons) for row, reasons in by_row if reasons]
+
+    def began(self, result: Result) -> bool:
+        """Whether a result is one of this check, so that it can go on with it."""
+        plan, order, asked = result.plan, self.order, result.plan.dataset
+        limit = asked.num_available if order.limit is None else min(order.limit, asked.num_available)
+        return (plan.pair, plan.settings, plan.max_tokens, asked.name, asked.turns, asked.num_questions) == (
+            order.preset, order.settings(), order.max_tokens, order.dataset, order.turns, limit
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Validation:
-    """What came of it: a verdict a row, and by setting what the rules find in its traces."""
+    """What came of a check: a verdict a row, and by setting what the rules find in its traces."""
 
     verdicts: tuple[Verdict, ...]
     findings: Mapping[int, list[Finding]]
@@ -63,93 +84,142 @@ class Choice:
     drafter: str = ""
 
 
-def plan_check(pair: str, known: Sequence[Expectation], choice: Choice) -> Check:
-    """What to run for a pair; of its rows those that one benchmark can check, beginning with the first.
+def plan_checks(pair: str, known: Sequence[Expectation], choice: Choice) -> list[Check]:
+    """What to run for a pair's rows on one data set: rows that one benchmark can answer go together.
 
     Raises ``LaneError`` naming what is not known.
     """
     rows = _rows(pair, known, choice.dataset)
-    preset = load_preset(choice.preset or _preset_of(pair))
-    name = choice.preset or _preset_of(pair)
-    methods = {row.method for row in rows}
-    chosen = [lane for lane in preset.lanes if lane.method in methods and _wanted(lane, choice.lanes)]
-    if not chosen:
-        asked = f" of {', '.join(choice.lanes)}" if choice.lanes else ""
-        raise LaneError(
-            f"The preset {name!r} has no lane{asked} with a method in {', '.join(sorted(methods))}."
-        )
-    taken = {lane.method for lane in chosen}
-    rows = [row for row in rows if row.method in taken]
-    first = rows[0]
-    order = Order(
-        preset=name,
-        dataset=first.dataset,
-        path=choice.data,
-        limit=first.num_questions,
-        turns=first.turns,
-        lanes=tuple(lane.name for lane in chosen),
-        ks=tuple(sorted({row.num_speculative_tokens for row in rows})),
-        temperatures=(first.temperature,),
-        concurrencies=(first.concurrency or ANY_CONCURRENCY,),
-        max_tokens=first.max_tokens,
-    )
-    return Check(order, _replaced(chosen, choice.drafter), tuple(rows))
+    name = choice.preset or preset_of(pair)
+    lanes = _chosen(name, {row.method for row in rows}, choice.lanes)
+    replaced = _replaced(lanes, choice.drafter)
+    groups: dict[tuple[object, ...], list[Expectation]] = {}
+    for row in rows:
+        if any(lane.method == row.method for lane in lanes):
+            groups.setdefault(_together(row), []).append(row)
+    return [_check(name, lanes, replaced, group, choice.data) for group in groups.values()]
+
+
+def resume_check(folder: Path, check: Check, engines: Engines) -> BenchJob:
+    """Go on with a check's result, with the check's own lanes in place of the preset's.
+
+    Raises ``ResultError``, ``LaneError``, ``BenchError``.
+    """
+    job = resume_job(folder, engines)
+    job.close()
+    try:
+        return BenchJob(job.result, ResultWriter(job.folder), engines, check.specs())
+    except OSError as error:
+        raise cannot_write(job.folder, error) from error
+
+
+def begun_checks(checks: Sequence[Check], folders: Sequence[Path]) -> dict[int, Path]:
+    """Which checks have a result already, by their numbers from 0: each folder is of the first that fits.
+
+    Raises ``ResultError`` for what is no result, ``LaneError`` for one of another check.
+    """
+    found: dict[int, Path] = {}
+    for folder in folders:
+        result = read_result(folder)
+        fitting = [n for n, check in enumerate(checks) if n not in found and check.began(result)]
+        if not fitting:
+            raise LaneError(
+                f"{folder} holds no result of this check: give the pair, data set, preset and lanes that it "
+                "was begun with."
+            )
+        found[fitting[0]] = folder
+    return found
 
 
 def conclude(result: Result, check: Check) -> Validation:
     """Judge a result; of what failed, look for the reasons in its traces and in its drafter's weights."""
-    verdicts = judge(result, check.rows)
-    failed = {verdict.setting for verdict in verdicts if verdict.outcome == "fail"}
+    verdicts = judge_rows(result, check.rows)
+    failed = {one.setting: one.expectation for one in verdicts if one.outcome == "fail"}
     findings = {
-        setting: [*_weights(result.plan.settings[setting].lane, check), *diagnose(_traces(result, setting))]
+        setting: [*_weights(result, setting, failed[setting], check), *diagnose(_traces(result, setting))]
         for setting in sorted(failed)
     }
     return Validation(tuple(verdicts), findings)
 
 
-def _weights(lane: str, check: Check) -> list[Finding]:
-    """How a drafter that was taken instead of the preset's differs from it."""
-    replaced = check.replaced.get(lane)
-    own = next(spec for spec in load_preset(check.order.preset).lanes if spec.name == lane)
-    if replaced is None or replaced.drafter is None or own.drafter is None:
-        return []
-    try:
-        found = differing_tensors(resolve_model(own.drafter), resolve_model(replaced.drafter))
-    except (OSError, ValueError, WeightsError):  # another file format, or gone meanwhile
-        return []
+def preset_of(pair: str) -> str:
+    """The preset that is called like the pair, or begins with its name. Raises ``LaneError``."""
+    names = sorted(path.stem for path in PRESETS.glob("*.yaml"))
+    found = [name for name in names if name == pair or name.startswith(f"{pair}-")]
     if not found:
+        raise LaneError(f"No preset ships for the pair {pair!r}: write one, and name it with --preset.")
+    return found[0]
+
+
+def _check(
+    preset: str,
+    lanes: Sequence[LaneSpec],
+    replaced: Mapping[str, LaneSpec],
+    rows: Sequence[Expectation],
+    data: Path | None,
+) -> Check:
+    """The benchmark that answers these rows, which agree in all that ``_together`` says."""
+    first, methods = rows[0], {row.method for row in rows}
+    asked = [replaced.get(lane.name, lane) for lane in lanes if lane.method in methods]
+    order = Order(
+        preset=preset,
+        dataset=first.dataset,
+        path=data,
+        limit=first.num_questions,
+        turns=first.turns,
+        lanes=tuple(lane.name for lane in asked),
+        ks=tuple(sorted({row.num_speculative_tokens for row in rows})),
+        temperatures=(first.temperature,),
+        concurrencies=(first.concurrency or ANY_CONCURRENCY,),
+        max_tokens=first.max_tokens,
+    )
+    changed = {lane.name: _told_to_think(lane, first.thinking) for lane in asked}
+    own = {lane.name: lane for lane in lanes}
+    return Check(order, {name: lane for name, lane in changed.items() if lane != own[name]}, tuple(rows))
+
+
+def _obstacles(row: Expectation, lane: LaneSpec) -> list[str]:
+    told = (_template_options(lane) or {}).get("enable_thinking")
+    return foreseen(row, _model_name(lane.target), told if isinstance(told, bool) else None)
+
+
+def _model_name(target: str) -> str:
+    """What a target will be called in the engine's fingerprint."""
+    if target == EMBEDDED:
+        return EMBEDDED_NAME
+    return target if target.count("/") == 1 and target[0] not in ".~/" else Path(target).name
+
+
+def _template_options(lane: LaneSpec) -> dict[str, Any] | None:
+    """What a lane's chat template is told; None where it is nothing that can be read."""
+    told = lane.engine.get(TEMPLATE_OPTION) or {}
+    try:
+        read = json.loads(told) if isinstance(told, str) else told
+    except ValueError:
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def _told_to_think(lane: LaneSpec, thinking: bool | None) -> LaneSpec:
+    """The lane with its model thinking or not as the expectation has it, like K and the temperature."""
+    options = _template_options(lane)
+    if thinking is None or options is None or options.get("enable_thinking") is thinking:
+        return lane
+    told = json.dumps({**options, "enable_thinking": thinking})
+    return msgspec.structs.replace(lane, engine={**lane.engine, TEMPLATE_OPTION: told})
+
+
+def _weights(result: Result, setting: int, row: Expectation, check: Check) -> list[Finding]:
+    """How the drafter that was measured differs from the one that ships for the row's pair."""
+    lane = check.specs().get(result.plan.settings[setting].lane)
+    try:
+        shipped = [one.drafter for one in load_preset(preset_of(row.pair)).lanes if one.method == row.method]
+    except LaneError:  # no preset ships for it
         return []
-    by_layer: dict[str, list[TensorDifference]] = {}
-    for one in found:
-        by_layer.setdefault(_layer(one.name), []).append(one)
-    places = ", ".join(by_layer)
-    return [
-        Finding(
-            "weights",
-            f"The drafter's weights differ from the expected ones: {places}",
-            "These are not the weights that the expectation was recorded with. Numbers in another order mean "
-            "a tensor that was shuffled or transposed on its way; other numbers another training or a "
-            "damaged file.",
-            tuple(_told(place, some) for place, some in by_layer.items()),
-            f"Take the pair's own drafter ({own.drafter}), or export this one again and compare.",
-        )
-    ]
-
-
-def _layer(tensor: str) -> str:
-    """``layers.2.mlp.up_proj.weight`` is of layer 2; other tensors stand for themselves."""
-    parts = tensor.split(".")
-    if "layers" in parts[:-1] and (number := parts[parts.index("layers") + 1]).isdecimal():
-        return f"layer {number}"
-    return tensor
-
-
-def _told(place: str, found: Sequence[TensorDifference]) -> str:
-    """What is different in one place, each kind of difference with the tensors that have it."""
-    kinds: dict[str, list[str]] = {}
-    for one in found:
-        kinds.setdefault(DIFFERENCES[one.how], []).append(one.name)
-    return f"{place}: " + "; ".join(f"{kind} in {', '.join(names)}" for kind, names in kinds.items()) + "."
+    expected = next((drafter for drafter in shipped if drafter), None)
+    if lane is None or lane.drafter is None or expected is None or lane.drafter == expected:
+        return []
+    return damage(expected, lane.drafter)
 
 
 def _rows(pair: str, known: Sequence[Expectation], dataset: str) -> list[Expectation]:
@@ -161,25 +231,24 @@ def _rows(pair: str, known: Sequence[Expectation], dataset: str) -> list[Expecta
     if not (on := [row for row in rows if row.dataset == wanted]):
         sets = ", ".join(sorted({row.dataset for row in rows}))
         raise LaneError(f"The pair {pair!r} has no expectations on {wanted!r}. Data sets: {sets}.")
-    return [row for row in on if _together(row) == _together(on[0])]
+    return on
+
+
+def _chosen(preset: str, methods: set[str], names: tuple[str, ...]) -> list[LaneSpec]:
+    """The preset's lanes of which something is expected; of these the ones that are named, if any are."""
+    lanes = [lane for lane in load_preset(preset).lanes if lane.method in methods]
+    chosen = [lane for lane in lanes if not names or lane.name in names]
+    if not chosen:
+        asked = f" of {', '.join(names)}" if names else ""
+        raise LaneError(
+            f"The preset {preset!r} has no lane{asked} with a method in {', '.join(sorted(methods))}."
+        )
+    return chosen
 
 
 def _together(row: Expectation) -> tuple[object, ...]:
     """Rows that agree in this can be checked by one benchmark."""
-    return row.turns, row.max_tokens, row.temperature, row.concurrency, row.num_questions
-
-
-def _preset_of(pair: str) -> str:
-    """The preset that is called like the pair, or begins with its name."""
-    names = sorted(path.stem for path in PRESETS.glob("*.yaml"))
-    found = [name for name in names if name == pair or name.startswith(f"{pair}-")]
-    if not found:
-        raise LaneError(f"No preset ships for the pair {pair!r}: write one, and name it with --preset.")
-    return found[0]
-
-
-def _wanted(lane: LaneSpec, names: tuple[str, ...]) -> bool:
-    return not names or lane.name in names
+    return row.turns, row.max_tokens, row.temperature, row.concurrency, row.num_questions, row.thinking
 
 
 def _replaced(lanes: Sequence[LaneSpec], drafter: str) -> dict[str, LaneSpec]:

@@ -98,10 +98,12 @@ def _layers(spec: LaneSpec, target: dict[str, Any], drafter: dict[str, Any]) -> 
 
 
 def _block(spec: LaneSpec, drafter: dict[str, Any]) -> None:
+    """K up to the block's size: a block is trained as an anchor and one drafted token less than its size,
+    but vLLM drafts one more, and its own checks do."""
     size = drafter.get("block_size")
-    if spec.method == "dflash" and size is not None and spec.num_speculative_tokens > size - 1:
+    if spec.method == "dflash" and size is not None and spec.num_speculative_tokens > size:
         raise LaneError(
             f"K = {spec.num_speculative_tokens} is more than the drafter of lane {spec.name!r} can draft: "
             f"its block of {size} holds the anchor and {size - 1} drafted tokens. Set "
-            f"num_speculative_tokens to {size - 1} or less."
+            f"num_speculative_tokens to {size - 1}; {size} is the most that vLLM takes."
         )

@@ -30,9 +30,7 @@ from dflash_viz.views.measured_charts import (
 )
 from dflash_viz.views.measured_files import write_measured
 from dflash_viz.views.measured_page import compare_html, result_html
-from dflash_viz.weights.resolver import ROOT
 
-EXPECTATIONS = ROOT / "assets" / "expectations"
 OPEN_FIRST = "Open a result first."
 PATHS_ARE_LOCAL = "Paths are for whoever runs this app: upload the file instead."
 
@@ -244,7 +242,7 @@ class MeasureResults(MeasureLayout):
 
     @staticmethod
     def _verdicts(result: Result) -> Sequence[Verdict]:
-        return judge(result, read_expectations(EXPECTATIONS))
+        return judge(result, read_expectations())
 
     @staticmethod
     def _links(source: Source) -> Callable[[str], str] | None:

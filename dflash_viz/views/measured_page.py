@@ -43,10 +43,11 @@ def result_html(result: Result, verdicts: Sequence[Verdict], links: Links | None
 
 def compare_html(a: Result, b: Result) -> str:
     """Two results, setting by setting: the figures of both, their difference, and what else differs."""
-    return page("Two results", to_html(_comparison(a, b)))
+    return page("Two results", to_html(comparison(a, b)))
 
 
-def _comparison(a: Result, b: Result) -> Iterator[Part]:
+def comparison(a: Result, b: Result) -> Iterator[Part]:
+    """What ``compare_html`` says, as parts that can be written in other ways too."""
     yield Heading("Two results beside each other")
     for name, result in (("A", a), ("B", b)):
         yield Paragraph(f"{name}: {title(result)}. {dataset(result.plan.dataset)}. {state(result)[0]}")

@@ -17,14 +17,13 @@ from safetensors.torch import load_file, save_file
 from dflash_viz.bench.engines import OwnEngines
 from dflash_viz.bench.job import start_job
 from dflash_viz.bench.order import Order
-from dflash_viz.bench.validation import Check, Choice, conclude, plan_check
+from dflash_viz.bench.validation import Check, Choice, conclude, plan_checks
 from dflash_viz.lanes import Lane
 from dflash_viz.metrics.measured.expectations import read_expectations, recorded_expectations
 from dflash_viz.weights.resolver import ROOT
 from tests.bench.test_job import Lent, run
 
 pytestmark = pytest.mark.engine
-EXPECTATIONS = ROOT / "assets" / "expectations"
 DRAFTER = ROOT / "assets" / "drafters" / "smollm2-135m-instruct-dflash-b8"
 
 
@@ -42,7 +41,7 @@ def shuffled(out: Path, layer: int) -> Path:
 
 
 async def test_the_shipped_drafter_reaches_what_was_recorded(lane: Lane, tmp_path: Path) -> None:
-    check = plan_check("embedded", read_expectations(EXPECTATIONS), Choice(lanes=("dflash",)))
+    (check,) = plan_checks("embedded", read_expectations(), Choice(lanes=("dflash",)))
     job = start_job(check.order, Lent(lane), tmp_path / "result")
     await run(job)
     validation = conclude(job.result, check)
@@ -56,11 +55,9 @@ async def test_a_shuffled_layer_is_found_and_named(lane: Lane, tmp_path: Path) -
     good = start_job(order, Lent(lane), tmp_path / "good")
     await run(good)
     rows = recorded_expectations(good.result, "embedded", 0.9, "")
-    replaced = plan_check(
-        "embedded",
-        read_expectations(EXPECTATIONS),
-        Choice(lanes=("dflash",), drafter=str(shuffled(tmp_path / "drafter", 2))),
-    ).replaced
+    choice = Choice(lanes=("dflash",), drafter=str(shuffled(tmp_path / "drafter", 2)))
+    (check,) = plan_checks("embedded", read_expectations(), choice)
+    replaced = check.replaced
     bad = start_job(order, OwnEngines(), tmp_path / "bad", replaced)
     await run(bad)
     validation = conclude(bad.result, Check(order, replaced, tuple(rows)))

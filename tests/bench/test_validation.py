@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +15,26 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from dflash_viz.bench.order import Order
-from dflash_viz.bench.validation import ANY_CONCURRENCY, Check, Choice, conclude, plan_check
+from dflash_viz.bench.validation import (
+    ANY_CONCURRENCY,
+    Check,
+    Choice,
+    begun_checks,
+    conclude,
+    plan_checks,
+    resume_check,
+)
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
+from dflash_viz.lanes.client import LaneClient
 from dflash_viz.metrics import diagnose
 from dflash_viz.metrics.measured.expectations import Expectation, read_expectations, recorded_expectations
-from dflash_viz.results import Result
+from dflash_viz.results import Failure, Result, write_result
+from dflash_viz.results.files import being_written
 from dflash_viz.trace import read_trace
 from dflash_viz.weights.resolver import ROOT
-from tests.measured import made_result, made_settings
+from tests.measured import empty_result, made_result, made_settings
 
-KNOWN = read_expectations(ROOT / "assets" / "expectations")
+KNOWN = read_expectations()
 DRAFTER = ROOT / "assets" / "drafters" / "smollm2-135m-instruct-dflash-b8"
 GALLERY = ROOT / "assets" / "recorded" / "gallery"
 PAIR = """
@@ -49,8 +62,14 @@ def row(**changes: Any) -> Expectation:
 
 def refusal(pair: str, choice: Choice, known: list[Expectation] | None = None) -> str:
     with pytest.raises(LaneError) as caught:
-        plan_check(pair, KNOWN if known is None else known, choice)
+        plan_checks(pair, KNOWN if known is None else known, choice)
     return str(caught.value)
+
+
+def plan_check(pair: str, known: list[Expectation], choice: Choice) -> Check:
+    """The check where there is but one."""
+    (check,) = plan_checks(pair, known, choice)
+    return check
 
 
 def test_the_embedded_pair_is_checked_as_it_was_recorded() -> None:
@@ -98,17 +117,113 @@ def test_where_the_row_says_nothing_many_are_asked_at_once() -> None:
     assert plan_check("embedded", [row(concurrency=4)], Choice()).order.concurrencies == (4,)
 
 
-def test_rows_that_need_another_benchmark_are_left_to_it() -> None:
+def test_rows_that_need_another_benchmark_get_one() -> None:
     same = row(method="eagle3", num_speculative_tokens=3)
     wide = row(num_speculative_tokens=16)
     others = [
         row(temperature=1.0), row(max_tokens=65), row(turns="both"), row(concurrency=1),
-        row(num_questions=5), row(dataset="gsm8k"), row(pair="another"),
+        row(num_questions=5), row(thinking=True),
     ]  # fmt: skip
-    check = plan_check("embedded", [row(), *others, wide, same], Choice())
-    assert check.rows == (row(), wide, same)
-    assert check.order.lanes == ("dflash", "eagle3")
-    assert check.order.ks == (3, 5, 16)
+    foreign = [row(dataset="gsm8k"), row(pair="another")]
+    first, *rest = plan_checks("embedded", [row(), *others, *foreign, wide, same], Choice())
+    assert first.rows == (row(), wide, same)
+    assert first.order.lanes == ("dflash", "eagle3")
+    assert first.order.ks == (3, 5, 16)
+    assert [check.rows for check in rest] == [(one,) for one in others]
+    assert [check.order.lanes for check in rest] == [("dflash",)] * len(others)
+    orders = [check.order for check in rest]
+    assert orders[0].temperatures == (1.0,)
+    assert (orders[1].max_tokens, orders[2].turns) == (65, "both")
+    assert (orders[3].concurrencies, orders[4].limit) == ((1,), 5)
+
+
+def test_every_published_row_is_reached() -> None:
+    for pair in ("qwen3-4b", "qwen3-8b"):
+        rows = [one for one in KNOWN if one.pair == pair]
+        sets = dict.fromkeys(one.dataset for one in rows)
+        checks = [check for name in sets for check in plan_checks(pair, KNOWN, Choice(dataset=name))]
+        assert sorted((one for check in checks for one in check.rows), key=str) == sorted(rows, key=str)
+        for check in checks:
+            assert check.obstacles() == []
+            settings = check.order.settings()
+            for one in check.rows:
+                asked = (one.method, one.num_speculative_tokens, one.temperature)
+                found = [(s.method, s.num_speculative_tokens, s.temperature) for s in settings]
+                assert asked in found
+                assert check.order.limit == one.num_questions
+
+
+def test_the_papers_and_vllms_k_go_together() -> None:
+    checks = plan_checks("qwen3-8b", KNOWN, Choice())
+    assert [(check.order.preset, check.order.ks, check.order.temperatures) for check in checks] == [
+        ("qwen3-8b", (15, 16), (0.0,)),
+        ("qwen3-8b", (15,), (1.0,)),
+    ]
+
+
+def test_the_model_thinks_where_the_expectation_says_so() -> None:
+    checks = plan_checks("qwen3-8b", KNOWN, Choice(dataset="mt-bench"))
+    told = [
+        {
+            name: json.loads(lane.engine["default-chat-template-kwargs"])
+            for name, lane in check.replaced.items()
+        }
+        for check in checks
+    ]
+    assert [check.rows[0].thinking for check in checks] == [False, False, False, True]
+    assert told == [{}, {}, {}, {"eagle3": {"enable_thinking": True}}], "the preset says no for all"
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (None, {"enable_thinking": False}),
+        ('{"enable_thinking": true, "x": 1}', {"enable_thinking": False, "x": 1}),
+        ('{"enable_thinking": false}', None),
+        ("no JSON", None),
+        ("[1]", None),
+    ],
+)
+def test_what_the_preset_says_of_thinking_gives_way(
+    tmp_path: Path, option: str | None, told: dict[str, Any] | None
+) -> None:
+    lane = LaneSpec("mine", "dflash", "Qwen/Qwen3-8B", "d", 5)
+    if option is not None:
+        lane = msgspec.structs.replace(lane, engine={"default-chat-template-kwargs": option})
+    preset = tmp_path / "mine.yaml"
+    preset.write_bytes(msgspec.yaml.encode({"title": "Mine", "lanes": [lane]}))
+    asks = row(thinking=False, target="Qwen/Qwen3-8B")
+    check = plan_check("embedded", [asks], Choice(preset=str(preset)))
+    engines = [spec.engine["default-chat-template-kwargs"] for spec in check.replaced.values()]
+    assert [json.loads(engine) for engine in engines] == ([] if told is None else [told])
+    open_row = plan_check("embedded", [row()], Choice(preset=str(preset)))
+    assert open_row.replaced == {}, "any will do"
+    # An option that cannot be read is the engine's to refuse; what it leads to is said.
+    (unread,) = check.obstacles() or [(asks, [])]
+    assert ("not known" in " ".join(unread[1])) == (option in ("no JSON", "[1]"))
+
+
+@pytest.mark.parametrize(
+    ("target", "known", "reasons"),
+    [
+        ("Qwen/Qwen3-4B", None, ["the target is Qwen/Qwen3-4B, not Qwen/Qwen3-8B"]),
+        ("Qwen/Qwen3-8B", None, []),
+        ("/models/Qwen3-8B", None, []),
+        ("./Qwen3-8B", None, []),
+        ("other/Qwen3-8B", None, ["the target is other/Qwen3-8B, not Qwen/Qwen3-8B"]),
+        ("embedded", None, ["the target is HuggingFaceTB/SmolLM2-135M-Instruct, not Qwen/Qwen3-8B"]),
+        ("mine/renamed", "its-hash", []),
+    ],
+)
+def test_another_target_is_known_before_anything_starts(
+    tmp_path: Path, target: str, known: str | None, reasons: list[str]
+) -> None:
+    preset = tmp_path / "mine.yaml"
+    lane = LaneSpec("mine", "dflash", target, "d", 5)
+    preset.write_bytes(msgspec.yaml.encode({"title": "Mine", "lanes": [lane]}))
+    asks = row(target="Qwen/Qwen3-8B", target_hash=known)
+    check = plan_check("embedded", [asks], Choice(preset=str(preset)))
+    assert check.obstacles() == ([(asks, reasons)] if reasons else [])
 
 
 def test_lanes_are_chosen_and_the_rows_with_them() -> None:
@@ -139,8 +254,8 @@ def test_a_preset_without_a_fitting_lane_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_pair_without_a_preset_says_how_to_give_one() -> None:
-    told = "No preset ships for the pair 'qwen3-8b': write one, and name it with --preset."
-    assert refusal("qwen3-8b", Choice()) == told
+    told = "No preset ships for the pair 'mine': write one, and name it with --preset."
+    assert refusal("mine", Choice(), [row(pair="mine")]) == told
 
 
 def test_published_rows_are_checked_with_a_preset_of_ones_own(tmp_path: Path) -> None:
@@ -148,7 +263,13 @@ def test_published_rows_are_checked_with_a_preset_of_ones_own(tmp_path: Path) ->
     preset.write_text(PAIR)
     check = plan_check("qwen3-8b", KNOWN, Choice(dataset="math500", preset=str(preset)))
     assert check.order == Order(
-        preset=str(preset), dataset="math500", lanes=("wide",), ks=(15,), concurrencies=(1,), max_tokens=2048
+        preset=str(preset),
+        dataset="math500",
+        limit=128,
+        lanes=("wide",),
+        ks=(15,),
+        concurrencies=(1,),
+        max_tokens=2048,
     )
     assert [(one.pair, one.dataset, one.al) for one in check.rows] == [("qwen3-8b", "math500", 7.87)]
     # K is the published one, not the preset's.
@@ -218,17 +339,30 @@ def test_what_cannot_be_compared_never_passes(result: Result) -> None:
 
 def test_a_check_that_judged_nothing_did_not_pass(result: Result) -> None:
     assert not conclude(result, check_of()).passed
-    foreign = row(pair="another", target="another", dataset="gsm8k")
-    assert conclude(result, check_of(foreign)).verdicts == ()
-    assert not conclude(result, check_of(foreign)).passed
+
+
+def test_every_row_of_a_check_gets_a_verdict_whatever_was_measured(result: Result) -> None:
+    foreign = row(pair="another", target="another", dataset="gsm8k", method="medusa")
+    validation = conclude(result, check_of(foreign))
+    (verdict,) = validation.verdicts
+    assert verdict.outcome == "not comparable"
+    assert verdict.reasons == (
+        "the target is target, not another",
+        "the method is dflash, not medusa",
+        "the questions are builtin, not gsm8k",
+    )
+    assert not validation.passed
 
 
 def test_an_engine_that_did_not_start_did_not_pass(result: Result) -> None:
     rows = expecting(result, 1.0)
     del result.engines[0]
     result.answers = [one for one in result.answers if one.setting != 0]
+    result.stretches = [one for one in result.stretches if one.setting != 0]
+    result.failures = [Failure(0, "It has no room."), Failure(1, "lost", "q1")]
     validation = conclude(result, check_of(*rows))
     assert [one.outcome for one in validation.verdicts] == ["not comparable", "pass"]
+    assert validation.verdicts[0].reasons == ("the engine did not start: It has no room",)
     assert not validation.passed
 
 
@@ -346,3 +480,70 @@ def test_rolled_rows_are_another_matrix() -> None:
     """What the damaged copies rely on."""
     rows = load_file(DRAFTER / "model-00003-of-00006.safetensors")["layers.2.mlp.up_proj.weight"]
     assert not torch.equal(rows.roll(1, 0), rows)
+
+
+def test_a_damaged_drafter_of_ones_own_preset_is_compared_too(result: Result, tmp_path: Path) -> None:
+    lane = msgspec.structs.replace(
+        load_preset("embedded-cpu").lanes[0], drafter=str(shuffled(tmp_path / "drafter", 3))
+    )
+    preset = tmp_path / "mine.yaml"
+    preset.write_bytes(msgspec.yaml.encode({"title": "Mine", "lanes": [lane]}))
+    rows = expecting(result, 2.0)
+    (found,) = conclude(result, Check(Order(preset=str(preset)), {}, tuple(rows))).findings[0]
+    assert found.title == "The drafter's weights differ from the expected ones: layer 3"
+    nobodys = [msgspec.structs.replace(one, pair="nobody") for one in rows]
+    assert conclude(result, Check(Order(preset=str(preset)), {}, tuple(nobodys))).findings[0] == []
+
+
+def begun(check: Check, folder: Path, **plan: Any) -> Path:
+    """A result with a check's plan, changed in these fields, and nothing answered."""
+    folder.mkdir()
+    made = empty_result(check.order.settings(), check.order.limit or 12)
+    dataset = msgspec.structs.replace(made.plan.dataset, num_available=12, name=check.order.dataset)
+    told = {"pair": check.order.preset, "dataset": dataset, "max_tokens": check.order.max_tokens, **plan}
+    made.head = msgspec.structs.replace(made.head, plan=msgspec.structs.replace(made.plan, **told))
+    write_result(made, folder / "result.jsonl")
+    return folder
+
+
+def test_results_find_the_checks_that_they_are_of(tmp_path: Path) -> None:
+    known = [row(), row(temperature=1.0), row(num_questions=5)]
+    checks = plan_checks("embedded", known, Choice())
+    assert len(checks) == 3
+    folders = [begun(check, tmp_path / str(number)) for number, check in enumerate(checks)]
+    assert begun_checks(checks, []) == {}
+    assert begun_checks(checks, [folders[2], folders[0]]) == {2: folders[2], 0: folders[0]}
+    again = begun(checks[0], tmp_path / "again")
+    with pytest.raises(LaneError, match="again holds no result of this check"):
+        begun_checks(checks, [folders[0], again])
+
+
+@pytest.mark.parametrize(
+    "plan", [{"pair": "other"}, {"max_tokens": 65}, {"settings": made_settings(("ngram",))}]
+)
+def test_a_result_of_another_check_is_refused(tmp_path: Path, plan: dict[str, Any]) -> None:
+    check = plan_check("embedded", [row()], Choice())
+    with pytest.raises(LaneError, match="holds no result of this check: give the pair"):
+        begun_checks([check], [begun(check, tmp_path / "other", **plan)])
+
+
+async def test_a_check_goes_on_with_its_own_lanes(tmp_path: Path) -> None:
+    check = plan_check("embedded", [row()], Choice(drafter="mine"))
+    asked: list[LaneSpec] = []
+
+    class Refusing:
+        """Lends nothing, and keeps what it was asked for."""
+
+        @contextlib.asynccontextmanager
+        async def ready(self, spec: LaneSpec, concurrency: int, tell: object) -> AsyncIterator[LaneClient]:
+            asked.append(spec)
+            raise LaneError("no engine here")
+            yield
+
+    job = resume_check(begun(check, tmp_path / "begun"), check, Refusing())
+    async for _ in job.run():
+        pass
+    assert [spec.drafter for spec in asked] == ["mine"]
+    assert not being_written(tmp_path / "begun")
+    reasons = [one.reasons for one in conclude(job.result, check).verdicts]
+    assert reasons[0][0] == "the engine did not start: no engine here"

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from dflash_viz import cli
+from dflash_viz.bench.job import BenchJob
 from dflash_viz.results import Result, read_result, write_result
 from dflash_viz.trace import read_trace
 from dflash_viz.views.export import FILES
 from dflash_viz.views.measured_files import FORMATS
 from dflash_viz.weights.resolver import ROOT
 from tests.bench.made import written
+from tests.bench.test_validation import row
 from tests.cli.conftest import GALLERY, Shown, run
 from tests.measured import change_answers, made_result, made_settings
 
@@ -96,13 +101,20 @@ def test_two_results_are_compared(
     change_answers(other, 0, decode_s=1.0)
     write_result(other, tmp_path / "other.jsonl")
     assert run(monkeypatch, "report", "result", "--compare", "other.jsonl", "--json") == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert {one["lane"] for one in rows} >= {"dflash", "none"}
+    made = json.loads(capsys.readouterr().out)
+    assert (made["format"], made["same_questions"]) == ("dflash-viz-compared", True)
+    assert (made["a"]["pair"], made["b"]["num_questions"]) == ("embedded-cpu", 6)
+    assert [one["lane"] for one in made["settings"]] == ["dflash", "none"]
+    assert made["settings"][0]["speed_ratio"] == pytest.approx(
+        sum(one.decode_s for one in result.answers_of(0)) / 6
+    )
+    assert made["settings"][1]["al_difference"] is None, "nothing is drafted"
     assert run(monkeypatch, "report", "result", "--compare", "other.jsonl") == 0
-    table = capsys.readouterr().out
-    header, *lines = table.splitlines()
-    assert "lane" in header.split()
-    assert len(lines) == len(rows)
+    shown = capsys.readouterr().out
+    assert shown.startswith("## Two results beside each other\n")
+    assert "| dflash | " in shown
+    assert "Differences and ratios are B against A" in shown
+    assert all(len(line.split("|")) < 15 for line in shown.splitlines()), "columns that can be read"
 
 
 def test_traces_are_summed_up(monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
@@ -219,20 +231,137 @@ def test_without_a_folder_the_result_is_in_the_cache(
     assert shown.out.startswith("## nowhere on builtin")
 
 
-def test_a_check_that_could_not_be_made_did_not_pass(
-    monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
-) -> None:
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sequence[str]:
+    """Options of a check of two benchmarks, neither of which can start its engine."""
     preset = NOWHERE.format(lane="wide").replace("none", "dflash, drafter: ./nobody")
     (tmp_path / "nowhere.yaml").write_text(preset)
-    options = ("--pair", "embedded", "--preset", "nowhere.yaml", "--out", "made")
-    assert run(monkeypatch, "validate", *options) == 1
-    assert "\nValidation FAILED.\n" in capsys.readouterr().out
-    assert run(monkeypatch, "validate", *options[:-1], "again", "--json") == 1
+    rows = [row(num_questions=2), row(num_questions=2, temperature=1.0, thinking=False, target="Qwen/Qwen3")]
+    monkeypatch.setattr(cli, "read_expectations", lambda: rows)
+    return ("--pair", "embedded", "--preset", "nowhere.yaml")
+
+
+def test_a_check_that_could_not_be_made_did_not_pass(
+    nowhere: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    assert run(monkeypatch, "validate", *nowhere, "--out", "made") == 1
     shown = capsys.readouterr()
-    made = json.loads(shown.out)
+    verdicts = shown.out[shown.out.index("\nValidation FAILED.\n") :]
+    assert verdicts.count("- – not comparable: dflash on builtin (the first turn of each), K = 5, ") == 2
+    assert verdicts.count("  - the engine did not start: There is no model './nowhere'") == 2
+    assert shown.out.count("## nowhere on builtin") == 2, "the report of each"
+    folders = ["made/1-builtin", "made/2-builtin"]
+    assert [line for line in shown.err.splitlines() if line.startswith("The result is in")] == [
+        f"The result is in {folder}" for folder in folders
+    ]
+    temperatures = [read_result(tmp_path / folder).plan.settings[0].temperature for folder in folders]
+    assert temperatures == [0.0, 1.0]
+
+
+def test_a_check_for_machines_is_one_document(
+    nowhere: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown
+) -> None:
+    assert run(monkeypatch, "validate", *nowhere, "--json") == 1
+    made = json.loads(capsys.readouterr().out)
     assert made["passed"] is False
-    assert made["findings"] == {}
-    assert "The result is in again\n" in shown.err
+    assert [(one["passed"], one["findings"]) for one in made["checks"]] == [(False, {})] * 2
+    outcomes = [verdict["outcome"] for one in made["checks"] for verdict in one["verdicts"]]
+    assert outcomes == ["not comparable"] * 2
+
+
+def test_what_is_run_and_what_cannot_be_judged_is_said_before(
+    nowhere: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown
+) -> None:
+    said: list[str] = []
+
+    def stopped(job: BenchJob) -> bool:
+        said.append(capsys.readouterr().err)
+        return False
+
+    monkeypatch.setattr(cli, "_run", stopped)
+    assert run(monkeypatch, "validate", *nowhere) == 1
+    first, second = said
+    assert first.startswith(
+        "2 benchmarks, one after another, are run; how long it takes is known after the first answers:\n"
+        "1. builtin, 2 questions (the first turn of each), lanes wide of nowhere.yaml: K = 5; temperature 0; "
+        "16 at once; at most 64 tokens\n"
+        "   - expected: dflash on builtin (the first turn of each), K = 5, temperature 0: AL, pooled, at "
+        "least 1.80 (a test)\n"
+    )
+    hopeless = [line for line in first.splitlines() if "will not be comparable" in line]
+    assert len(hopeless) == 2
+    assert hopeless[0].endswith("temperature 0: the target is nowhere, not target")
+    assert "at most 64 tokens; not thinking\n" in first
+    assert second.endswith("Benchmark 2 of 2\n")
+
+
+def test_questions_that_do_not_fit_are_said_before(
+    monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    rows = [row(dataset="gsm8k", num_questions=5, dataset_hash="another")]
+    monkeypatch.setattr(cli, "read_expectations", lambda: rows)
+    monkeypatch.setattr(cli, "_run", lambda job: True)
+    written(tmp_path / "mine.jsonl", {"question": "1 + 1?", "answer": "#### 2"})
+    assert run(monkeypatch, "validate", "--pair", "embedded", "--data", "mine.jsonl", "--out", "made") == 130
+    told = capsys.readouterr().err
+    assert "- will not be comparable: dflash on gsm8k (the first turn of each), K = 5, " in told
+    assert "temperature 0: 1 questions, not 5\n" in told
+
+
+def test_a_check_that_was_stopped_says_how_it_goes_on(
+    nowhere: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    real = cli._run
+
+    def second_stopped(job: BenchJob) -> bool:
+        if job.folder.name == "1-builtin":
+            return real(job)
+        job.close()
+        return True
+
+    monkeypatch.setattr(cli, "_run", second_stopped)
+    options = (*nowhere, "--dataset", "builtin", "--lanes", "wide")
+    assert run(monkeypatch, "validate", *options, "--out", "my results") == 130
+    told = capsys.readouterr().err
+    (way,) = [line for line in told.splitlines() if line.startswith("Go on with it: ")]
+    words = shlex.split(way.removeprefix("Go on with it: "))
+    assert words[:4] == ["python", "-m", "dflash_viz", "validate"]
+    assert words[-4:] == ["--resume", "my results/1-builtin", "--resume", "my results/2-builtin"]
+    monkeypatch.setattr(cli, "_run", real)
+    before = sorted(tmp_path.rglob("*"))
+    assert run(monkeypatch, *words[3:], "--json") == 1
+    assert len(json.loads(capsys.readouterr().out)["checks"]) == 2
+    assert sorted(tmp_path.rglob("*")) == before, "it went on with what there was"
+    assert run(monkeypatch, *words[3:], "--out", "another") == 2
+    assert capsys.readouterr().err.startswith("--out is for a new result")
+
+
+def test_a_check_that_has_one_result_begins_the_other(
+    nowhere: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown
+) -> None:
+    assert run(monkeypatch, "validate", *nowhere, "--out", "made") == 1
+    assert run(monkeypatch, "validate", *nowhere, "--resume", "made/2-builtin", "--out", "new") == 1
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split()[-1] for line in told if line.startswith("The result is in")][2:] == [
+        "new/1-builtin",
+        "made/2-builtin",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("bench", ["qwen3-8b", "dflash,", "eagle3,", "Exit", "status", "1:", "Example:"]),
+        ("validate", ["qwen3-4b,", "embedded,", "--resume", "Example:"]),
+        ("report", ["replaced."]),
+    ],
+)
+def test_help_says_what_there_is(
+    command: str, words: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: Shown
+) -> None:
+    assert run(monkeypatch, command, "--help") == 0
+    shown = capsys.readouterr().out.split()
+    assert [word for word in words if not any(word.strip(",.") in one for one in shown)] == []
 
 
 def test_help_needs_neither_engine_nor_page() -> None:

@@ -83,7 +83,7 @@ def test_nothing_commands_the_terminal(
     [
         (("bench", "gsm9k"), "There is no data set 'gsm9k'. Known are builtin, gsm8k, "),
         (("bench", "--lanes", "dflash,nobody"), "There is no lane 'nobody'. Lanes: dflash, eagle3, ngram, "),
-        (("bench", "--preset", "nothing"), "There is no preset 'nothing'. Known presets: embedded-cpu."),
+        (("bench", "--preset", "nothing"), "There is no preset 'nothing'. Known presets: embedded-cpu, "),
         (("bench", "--k", "x"), "--k takes numbers with commas between, not 'x'."),
         (("bench", "--k", "5;7"), "--k takes numbers with commas between, not '5;7'."),
         (("bench", "--k", "5.5"), "--k takes numbers with commas between, not '5.5'."),
@@ -101,16 +101,16 @@ def test_nothing_commands_the_terminal(
         (("bench", "gsm8k", "--data", "bad.jsonl"), "bad.jsonl, line 1: "),
         (("bench", "--resume", "nothing"), "nothing holds no result: No such file or directory."),
         (("bench", "--resume", "empty"), "empty holds no result: No such file or directory."),
+        (
+            ("bench", "gsm8k", "--k", "3", "--seed", "0", "--resume", "taken", "--json"),
+            "--resume goes on with what the result was begun with: leave out the data set gsm8k, --k, ",
+        ),
         (("bench", "--out", "taken"), "taken holds a result already: resume it, or choose another folder."),
         (("bench", "--out", "bad.jsonl"), "bad.jsonl cannot be written: File exists."),
         (("bench", "--out", "bad.jsonl/in"), "bad.jsonl/in cannot be written: Not a directory."),
         (
             ("validate", "--pair", "nobody"),
             "There are no expectations for the pair 'nobody'. Pairs: embedded,",
-        ),
-        (
-            ("validate", "--pair", "qwen3-8b"),
-            "No preset ships for the pair 'qwen3-8b': write one, and name it",
         ),
         (
             ("validate", "--pair", "embedded", "--dataset", "mbpp"),
@@ -125,12 +125,29 @@ def test_nothing_commands_the_terminal(
             "--drafter replaces the drafter of one lane: choose it with --lanes",
         ),
         (("validate", "--pair", "embedded", "--out", "taken", "--lanes", "dflash"), "taken holds a result"),
+        (
+            ("validate", "--pair", "embedded", "--resume", "taken"),
+            "taken holds no result of this check: give the pair, data set, preset and lanes that it ",
+        ),
+        (
+            ("validate", "--pair", "embedded", "--resume", "nothing"),
+            "nothing holds no result: No such file or directory.",
+        ),
         (("report", "nothing"), "nothing holds no result: No such file or directory."),
         (("report", "empty"), "empty holds no result: No such file or directory."),
         (("report", "bad.jsonl"), "This is no result of a benchmark: its first line is not a result's head."),
         (("report", "taken", "--to", "csv,xls"), "There is no format 'xls'. Formats: csv, parquet, json, "),
         (("report", "taken", "--to", "csv", "--out", "bad.jsonl"), "bad.jsonl: File exists"),
         (("report", "taken", "--compare", "nothing"), "nothing holds no result: No such file or directory."),
+        (
+            ("report", "taken", "--compare", "taken", "--to", "csv"),
+            "--to writes one result, --compare prints two: leave one of them out.",
+        ),
+        (("report", "taken", "--to", "json,markdown"), "result.md is there already: choose another folder"),
+        (
+            ("trace", str(GALLERY / "chat"), "--to", "csv"),
+            "steps.csv is there already: choose another folder",
+        ),
         (("trace", "nothing"), "nothing cannot be read: No such file or directory."),
         (("trace", "empty"), "empty holds no traces: no file in it ends in .jsonl or .jsonl.gz."),
         (
@@ -148,6 +165,8 @@ def test_what_the_user_can_mend_is_one_line(
     (tmp_path / "empty").mkdir()
     (tmp_path / "taken").mkdir()
     write_result(made_result(num_questions=1), tmp_path / "taken" / "result.jsonl")
+    for name in ("result.md", "steps.csv"):
+        (tmp_path / name).write_text("mine")
     before = sorted(tmp_path.rglob("*"))
     assert run(monkeypatch, *arguments) == 2
     shown = capsys.readouterr()
@@ -156,6 +175,7 @@ def test_what_the_user_can_mend_is_one_line(
     assert shown.err.endswith("\n")
     assert shown.out == ""
     assert sorted(tmp_path.rglob("*")) == before, "nothing is left behind"
+    assert (tmp_path / "result.md").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ from dflash_viz.metrics.measured.course import (
     stops_paying,
 )
 from dflash_viz.metrics.measured.expectations import (
+    EXPECTATIONS,
     Expectation,
     ExpectationError,
     Verdict,
     judge,
+    judge_rows,
     read_expectations,
     recorded_expectations,
     write_expectations,
@@ -41,6 +43,7 @@ from dflash_viz.metrics.measured.quality import (
 from dflash_viz.metrics.measured.sums import indexed
 
 __all__ = [
+    "EXPECTATIONS",
     "KIND_KEYS",
     "MAX_PAIRS",
     "MEASURED",
@@ -61,6 +64,7 @@ __all__ = [
     "final_number",
     "indexed",
     "judge",
+    "judge_rows",
     "lane_labels",
     "mean",
     "paired_difference",

@@ -61,19 +61,35 @@ def same_target(row: Expectation, engine: Engine) -> bool:
     target = engine.fingerprint.target
     if row.target_hash and target.content_hash:
         return row.target_hash == target.content_hash
-    return row.target == target.name
+    return same_name(row.target, target.name)
+
+
+def same_name(known: str, name: str) -> bool:
+    """Whether a model's name is the known one; a folder's has no owner: ``Qwen3-8B`` is ``Qwen/Qwen3-8B``."""
+    return name in (known, known.rpartition("/")[2])
 
 
 def obstacles(row: Expectation, result: Result, setting: int) -> list[str]:
     """Why a setting cannot be compared with a row, in plain words; empty when it can."""
     asked, engine = result.plan.settings[setting], result.engines.get(setting)
-    return [
-        *_of_engine(row, engine),
-        *_of_setting(row, asked),
-        *_of_questions(row, result),
-        *_of_thinking(row, thinking(result, setting)),
-        *_of_course(result, setting),
-    ]
+    began = [*_of_engine(row, engine)] if engine else [*_of_start(result, setting)]
+    found = [*began, *_of_setting(row, asked), *question_obstacles(row, result)]
+    if engine is None:  # what it would have answered, and how far it came, goes without saying
+        return found
+    return [*found, *_of_thinking(row, thinking(result, setting)), *_of_course(result, setting)]
+
+
+def foreseen(row: Expectation, target: str, thinks: bool | None) -> list[str]:
+    """The obstacles that are known of a lane before its engine starts: ``target`` is the target's name,
+    ``thinks`` what the chat template is told."""
+    # A target of another name may have the content that is known of the row's.
+    other = row.target_hash is None and not same_name(row.target, target)
+    return [*([_other_target(row, target)] if other else []), *_of_thinking(row, thinks)]
+
+
+def question_obstacles(row: Expectation, result: Result) -> list[str]:
+    """Why a row's questions are not the result's, or were asked otherwise; known before it is measured."""
+    return list(_of_questions(row, result))
 
 
 def remarks(row: Expectation, result: Result, setting: int) -> list[str]:
@@ -86,7 +102,7 @@ def remarks(row: Expectation, result: Result, setting: int) -> list[str]:
             f"the drafter is not the one of the expectation: its content is {drafter.content_hash[:12]}, "
             f"expected was {row.drafter_hash[:12]}"
         )
-    elif drafter is not None and not row.drafter_hash and drafter.name != row.drafter:
+    elif drafter is not None and not row.drafter_hash and not same_name(row.drafter, drafter.name):
         said.append(f"the drafter is {drafter.name}, the expectation's is {row.drafter}")
     dataset = result.plan.dataset
     if row.num_questions is None and dataset.num_questions < dataset.num_available:
@@ -116,16 +132,32 @@ def thinking(result: Result, setting: int) -> bool | None:
     return told if isinstance(told, bool) else None
 
 
-def _of_engine(row: Expectation, engine: Engine | None) -> Iterator[str]:
-    if engine is None:
-        yield "the engine did not start, or is not recorded"
-    elif engine.fingerprint.target.name != row.target and not same_target(row, engine):
-        yield f"the target is {engine.fingerprint.target.name}, not {row.target}"
-    elif not same_target(row, engine):
+def _of_engine(row: Expectation, engine: Engine) -> Iterator[str]:
+    if same_target(row, engine):
+        return
+    name = engine.fingerprint.target.name
+    if same_name(row.target, name):
         yield f"the target {row.target} has other weights or settings than the expectation's"
+    else:
+        yield _other_target(row, name)
+
+
+def _other_target(row: Expectation, name: str) -> str:
+    return f"the target is {name}, not {row.target}"
+
+
+def _of_start(result: Result, setting: int) -> Iterator[str]:
+    """Why a setting has no engine."""
+    told = [one.message for one in result.open_failures() if one.setting == setting and not one.question]
+    if told:
+        yield f"the engine did not start: {told[-1].rstrip('.')}"
+    else:
+        yield "the engine did not start, or is not recorded"
 
 
 def _of_setting(row: Expectation, asked: Setting) -> Iterator[str]:
+    if asked.method != row.method:
+        yield f"the method is {asked.method}, not {row.method}"
     if asked.num_speculative_tokens != row.num_speculative_tokens:
         yield f"K is {asked.num_speculative_tokens}, not {row.num_speculative_tokens}"
     if asked.temperature != row.temperature:
@@ -136,6 +168,8 @@ def _of_setting(row: Expectation, asked: Setting) -> Iterator[str]:
 
 def _of_questions(row: Expectation, result: Result) -> Iterator[str]:
     plan, dataset = result.plan, result.plan.dataset
+    if dataset.name != row.dataset:
+        yield f"the questions are {dataset.name}, not {row.dataset}"
     if plan.max_tokens != row.max_tokens:
         yield f"answers end after {plan.max_tokens} tokens, not {row.max_tokens}"
     if plan.top_p != 1 and row.temperature > 0:
@@ -161,7 +195,9 @@ def _of_thinking(row: Expectation, known: bool | None) -> Iterator[str]:
 
 
 def _of_course(result: Result, setting: int) -> Iterator[str]:
-    failed = sum(failure.setting == setting for failure in result.open_failures())
+    failures = [one for one in result.open_failures() if one.setting == setting]
+    yield from (f"the engine ended: {one.message.rstrip('.')}" for one in failures if not one.question)
+    failed = sum(bool(one.question) for one in failures)
     if failed:
         yield f"{failed} questions got no answer" if failed > 1 else "a question got no answer"
     if not result.finished(setting):

@@ -27,16 +27,20 @@ from dflash_viz.metrics.measured.figures import setting_value
 from dflash_viz.results import Result
 
 __all__ = [
+    "EXPECTATIONS",
     "Expectation",
     "ExpectationError",
     "Outcome",
     "Verdict",
     "judge",
+    "judge_rows",
     "read_expectations",
     "recorded_expectations",
     "write_expectations",
 ]
 
+EXPECTATIONS = Path(__file__).resolve().parents[3] / "assets" / "expectations"
+"""The product's own, a file a pair."""
 Outcome = Literal["pass", "fail", "not comparable"]
 _UNREADABLE = (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -62,7 +66,7 @@ class Verdict:
     reasons: tuple[str, ...]
 
 
-def read_expectations(folder: Path) -> list[Expectation]:
+def read_expectations(folder: Path = EXPECTATIONS) -> list[Expectation]:
     """The rows of all files in a folder, by file name.
 
     Raises ``ExpectationError`` naming the file and, where one is at fault, its row and field.
@@ -80,7 +84,12 @@ def write_expectations(rows: Sequence[Expectation], path: Path) -> None:
 def judge(result: Result, expectations: Sequence[Expectation]) -> list[Verdict]:
     """A verdict for every row of the result's data set, of its pair or target, and of a method that was
     measured; none for the others."""
-    return [_judged(result, row) for row in expectations if _concerns(row, result)]
+    return judge_rows(result, [row for row in expectations if _concerns(row, result)])
+
+
+def judge_rows(result: Result, expectations: Sequence[Expectation]) -> list[Verdict]:
+    """A verdict for every row, whatever the result is of."""
+    return [_judged(result, row) for row in expectations]
 
 
 def recorded_expectations(result: Result, pair: str, tolerance: float, note: str) -> list[Expectation]:
@@ -120,13 +129,13 @@ def _fitting(row: Expectation, result: Result) -> list[int]:
 
 
 def _judged(result: Result, row: Expectation) -> Verdict:
-    fitting = _fitting(row, result)
+    fitting = _fitting(row, result) or list(range(len(result.plan.settings)))
     # The setting with the fewest obstacles; of several without any, the one with the fewest at once.
     against = {number: obstacles(row, result, number) for number in fitting}
     best = min(fitting, key=lambda n: (len(against[n]), result.plan.settings[n].concurrency))
     measured, reasons = setting_value(result, best, row.definition), against[best]
     if measured is None:
-        reasons = [*reasons, "nothing was drafted"]
+        reasons = reasons or ["nothing was drafted"]
     if measured is None or reasons:
         return Verdict(row, best, "not comparable", measured, row.needed, tuple(reasons))
     outcome: Outcome = "pass" if measured.value >= row.needed else "fail"

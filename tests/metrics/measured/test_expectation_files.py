@@ -39,6 +39,8 @@ def test_published_rows_are_whole() -> None:
             assert one.target == f"Qwen/Qwen3-{one.pair[-2:].upper()}"
             assert one.method != "dflash" or one.drafter == f"z-lab/Qwen3-{one.pair[-2:].upper()}-DFlash-b16"
             assert one.method != "dflash" or (one.thinking, one.tolerance) == (False, 0.9)
+            # One lucky question must not meet it.
+            assert one.num_questions == {"humaneval": 164, "mt-bench": 80}.get(one.dataset, 128)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from dflash_viz.metrics.measured import (
     ExpectationError,
     Verdict,
     judge,
+    judge_rows,
     read_expectations,
     recorded_expectations,
     setting_value,
@@ -90,6 +91,38 @@ def test_a_target_is_known_by_its_content_whatever_its_name() -> None:
     assert verdict(row(target="elsewhere", target_hash="target-hash")).outcome == "pass"
     assert judge(made_result(), [row(target_hash="another-hash")]) == []
     assert verdict(row(target_hash="target-hash")).outcome == "pass"
+
+
+def named(target: str, drafter: str = "dflash-drafter") -> Result:
+    """A made result whose DFlash setting ran on models of these names, whose content is not known."""
+    result = made_result()
+    models = {"target": ModelPrint(target), "drafter": ModelPrint(drafter)}
+    result.engines[0] = made_engine(0, result.plan.settings[0], **models)
+    return result
+
+
+def test_a_folder_is_known_by_its_name() -> None:
+    asks = row(pair="embedded-cpu", target="Qwen/Qwen3-8B", drafter="z-lab/drafter", num_questions=12)
+    for target in ("Qwen/Qwen3-8B", "Qwen3-8B"):
+        found = verdict(asks, named(target, "drafter"))
+        assert (found.outcome, found.reasons) == ("pass", ())
+    for target in ("mine/Qwen3-8B", "Qwen3-4B", "", "Qwen"):
+        assert verdict(asks, named(target)).reasons == (f"the target is {target}, not Qwen/Qwen3-8B",)
+    plain = row(pair="embedded-cpu", target="Qwen3-8B")
+    assert verdict(plain, named("Qwen/Qwen3-8B")).outcome == "not comparable", "another owner's, perhaps"
+
+
+def test_every_row_is_judged_when_asked() -> None:
+    result = made_result()
+    rows = [row(), row(dataset="gsm8k"), row(method="medusa"), row(pair="x", target="other")]
+    assert [one.outcome for one in judge(result, rows)] == ["pass"]
+    found = judge_rows(result, rows)
+    assert [one.expectation for one in found] == rows
+    assert [one.reasons for one in found[1:]] == [
+        ("the questions are builtin, not gsm8k",),
+        ("the method is dflash, not medusa",),
+        ("the target is target, not other",),
+    ]
 
 
 def test_another_target_of_the_same_pair_is_said() -> None:
@@ -171,6 +204,19 @@ def _no_engine(result: Result) -> None:
     del result.engines[0]
 
 
+def _not_started(result: Result) -> None:
+    """Its engine did not start, so that there is nothing of it."""
+    del result.engines[0]
+    result.answers = [one for one in result.answers if one.setting]
+    result.stretches = [one for one in result.stretches if one.setting]
+    result.failures = [Failure(0, "No room."), Failure(1, "Another's.")]
+
+
+def _engine_died(result: Result) -> None:
+    _unfinished(result)
+    result.failures = [Failure(0, "It died."), Failure(0, "gone", "nobody"), Failure(1, "Another's.")]
+
+
 def _nothing_drafted(result: Result) -> None:
     change_answers(result, 0, num_drafts=0, num_accepted=0)
 
@@ -181,6 +227,7 @@ def _nothing_drafted(result: Result) -> None:
         (_unfinished, "the measurement is not finished"),
         (_failed, "2 questions got no answer"),
         (_no_engine, "the engine did not start, or is not recorded"),
+        (_not_started, "the engine did not start: No room"),
         (_nothing_drafted, "nothing was drafted"),
     ],
 )
@@ -189,6 +236,16 @@ def test_what_was_not_measured_whole_is_not_judged(damage: Callable[[Result], No
     damage(result)
     found = verdict(row(), result)
     assert (found.outcome, found.reasons) == ("not comparable", (reason,))
+
+
+def test_an_engine_that_ended_early_is_said() -> None:
+    result = made_result()
+    _engine_died(result)
+    assert verdict(row(), result).reasons == (
+        "the engine ended: It died",
+        "a question got no answer",
+        "the measurement is not finished",
+    )
 
 
 def test_the_setting_that_fits_is_chosen() -> None:
