@@ -10,26 +10,33 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 from dflash_viz.bench.record import read_gallery
 from dflash_viz.lanes import Fleet, LaneError, load_preset, read_secrets, read_servers
+from dflash_viz.space import Limits, SpaceError, read_spacefile
 from dflash_viz.trace import TraceError
 from dflash_viz.ui import create_app, launch
 
 SERVERS_ENV = "DFLASH_VIZ_SERVERS"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+DEFAULT_PRESET = "embedded-cpu"
+DEFAULT_PORT = 7860
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="See speculative decoding happen, on real engines.")
     parser.add_argument(
-        "--preset", default="embedded-cpu", help="a preset's name, or a path to its YAML file"
+        "--preset", help=f"a preset's name, or a path to its YAML file; {DEFAULT_PRESET} by default"
     )
-    parser.add_argument("--host", default="127.0.0.1", help="the interface to listen on")
-    parser.add_argument("--port", type=int, default=7860, help="the port to listen on")
+    parser.add_argument("--host", help="the interface to listen on; 127.0.0.1 by default, 0.0.0.0 in a Space")
+    parser.add_argument("--port", type=int, help=f"the port to listen on; {DEFAULT_PORT} by default")
     parser.add_argument("--no-engine", action="store_true", help="show recorded runs only")
+    parser.add_argument(
+        "--spacefile", type=Path, help="run as the Space of this file: its kind, preset, port and limits"
+    )
     parser.add_argument(
         "--server",
         action="append",
@@ -54,32 +61,64 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def make_fleet(options: argparse.Namespace) -> Fleet | None:
-    """The lanes that the command line asks for; None for recorded runs only. Raises ``LaneError``."""
-    if options.no_engine:
-        return None
+@dataclass(frozen=True)
+class Settings:
+    """What the command line and the Spacefile come to; ``local`` as in ``create_app``."""
+
+    preset: str
+    host: str
+    port: int
+    engine: bool
+    local: bool
+    limits: Limits
+
+
+def settle(options: argparse.Namespace) -> Settings:
+    """A Space, which its environment tells, has its Spacefile beside this file. What is said on the
+    command line counts more than what the file says.
+
+    Raises ``SpaceError`` for a file that is not valid.
+    """
+    in_space = "SPACE_ID" in os.environ
+    path = options.spacefile or (Path(__file__).with_name("Spacefile") if in_space else None)
+    space = None if path is None else read_spacefile(path)
+    host = options.host or ("0.0.0.0" if in_space else "127.0.0.1")
+    port = options.port if options.port is not None else space.app_port if space else DEFAULT_PORT
+    return Settings(
+        preset=options.preset or (space.preset if space else DEFAULT_PRESET),
+        host=host,
+        port=port,
+        engine=not options.no_engine and (space is None or space.kind == "engine"),
+        local=space is None and host in LOOPBACK,
+        limits=space.limits if space else Limits(),
+    )
+
+
+def make_fleet(options: argparse.Namespace, settings: Settings) -> Fleet | None:
+    """The lanes that are asked for; None for recorded runs only. Raises ``LaneError``."""
     if options.server:
         secrets = read_secrets(options.token_file, options.api_key_file)
         return Fleet([], read_servers(options.server, secrets))
-    return Fleet(load_preset(options.preset).lanes)
+    return Fleet(load_preset(settings.preset).lanes) if settings.engine else None
 
 
 def main(arguments: list[str]) -> int:
     """Run until interrupted; returns the exit status."""
-    options = parse_arguments(arguments)
     try:
-        fleet = make_fleet(options)
+        options = parse_arguments(arguments)
+        settings = settle(options)
+        fleet = make_fleet(options, settings)
         gallery = read_gallery()
-    except (LaneError, TraceError) as error:
+    except (LaneError, SpaceError, TraceError) as error:
         print(error, file=sys.stderr)
         return 2
-    demo = create_app(fleet, gallery, options.host in LOOPBACK, options.preset)
+    demo = create_app(fleet, gallery, settings.local, settings.preset, settings.limits)
     try:
-        url = launch(demo, options.host, options.port, block=False)
+        url = launch(demo, settings.host, settings.port, block=False)
     except OSError:
         print(
-            f"Port {options.port} is in use. Stop the program that uses it, or choose another: "
-            f"python app.py --port {options.port + 1}",
+            f"Port {settings.port} is in use. Stop the program that uses it, or choose another: "
+            f"python app.py --port {settings.port + 1}",
             file=sys.stderr,
         )
         return 2

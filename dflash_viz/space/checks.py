@@ -145,24 +145,31 @@ def _preset(space: Spacefile) -> Iterator[Finding]:
 
 
 def _room(space: Spacefile, lanes: Iterable[LaneSpec]) -> Iterator[Finding]:
-    """Whether the hardware has what the preset's engine options say that they take.
-
-    Engines share the memory of a CPU; on a GPU they may take turns, so that each has to fit by itself.
-    """
+    """Whether the hardware has what the preset's engine options say that they take."""
     fields = ("kind", "hardware", "preset")
     gpus, memory_gb = HARDWARE[space.hardware]
     wanted = max(_whole(lane.engine.get("tensor-parallel-size", 1)) for lane in lanes)
     if gpus and wanted > gpus:
         message = f"The preset {space.preset} needs {wanted} GPUs; {space.hardware} has {gpus}."
         yield Finding(fields, message)
-    caches = [_gigabytes(lane.engine.get("kv-cache-memory-bytes", 0)) for lane in lanes]
-    needed = max(caches) if gpus else sum(caches)
-    if needed >= memory_gb:
+    needed, room = _caches_gb(lanes), memory_gb // max(gpus, 1)
+    if needed >= room:
+        where = f"each GPU of {space.hardware}" if gpus > 1 else space.hardware
         message = (
-            f"The preset {space.preset} needs {needed:.0f} GB for the KV cache alone; {space.hardware} has "
-            f"{memory_gb} GB."
+            f"The preset {space.preset} needs {needed:.0f} GB for KV caches alone; {where} has {room} GB."
         )
         yield Finding(fields, message)
+
+
+def _caches_gb(lanes: Iterable[LaneSpec]) -> float:
+    """The KV caches of the engines that share a device: of all, unless their environment parts them.
+    With several GPUs an engine's option says what it takes of each."""
+    devices: dict[str, float] = {}
+    for lane in lanes:
+        device = lane.environment.get("CUDA_VISIBLE_DEVICES", "")
+        size = _gigabytes(lane.engine.get("kv-cache-memory-bytes", 0))
+        devices[device] = devices.get(device, 0.0) + size
+    return max(devices.values())
 
 
 def _whole(number: object) -> int:

@@ -68,10 +68,20 @@ def copied_files(space: Spacefile) -> list[str]:
         and (space.kind == "engine" or not name.startswith(_DRAFTERS))
         and (ROOT / name).is_file()
     ]
-    for one in [*wanted, *([f"assets/presets/{space.preset}.yaml"] if space.kind == "engine" else [])]:
-        if one not in names and not one.endswith("/"):
+    for one in [*wanted, *_preset_files(space)]:
+        if not any(name == one or name.startswith(one.rstrip("/") + "/") for name in names):
             raise SpaceError(f"The Space needs {one}, which is not in the repository: add it with git.")
     return names
+
+
+def _preset_files(space: Spacefile) -> list[str]:
+    """What an engine needs of the repository for its lanes: the preset, and folders with weights."""
+    if space.kind == "viewer":
+        return []
+    lanes = load_preset(space.preset).lanes
+    models = {model for lane in lanes for model in (lane.target, lane.drafter) if model}
+    folders = sorted(model for model in models if (ROOT / model).is_dir())
+    return [f"assets/presets/{space.preset}.yaml", *folders]
 
 
 def _tracked() -> list[str]:

@@ -10,6 +10,7 @@ import gradio as gr
 import msgspec
 
 from dflash_viz.lanes import Fleet, Race, Turn
+from dflash_viz.space import Limits
 from dflash_viz.trace import Message, Sampling
 
 
@@ -26,8 +27,9 @@ class RunRequest(msgspec.Struct):
     top_k: Annotated[int, msgspec.Meta(ge=0, le=20)]
 
 
-def make_stream(fleet: Fleet) -> Callable[..., AsyncIterator[dict[str, Any]]]:
-    """The endpoint's function for a fleet; gradio reads its signature and docstring."""
+def make_stream(fleet: Fleet, limits: Limits | None) -> Callable[..., AsyncIterator[dict[str, Any]]]:
+    """The endpoint's function for a fleet; gradio reads its signature and docstring. No ``limits``: for
+    whoever sits at this machine."""
 
     async def run(
         prompt: str,
@@ -49,7 +51,7 @@ def make_stream(fleet: Fleet) -> Callable[..., AsyncIterator[dict[str, Any]]]:
             "prompt": prompt, "lanes": lanes, "system": system, "temperature": temperature,
             "top_p": top_p, "max_tokens": max_tokens, "seed": seed, "top_k": top_k,
         }  # fmt: skip
-        async with contextlib.aclosing(_race(fleet, given).events()) as events:
+        async with contextlib.aclosing(_race(fleet, limits, given).events()) as events:
             async for lane, event in events:
                 fields = msgspec.to_builtins(event, str_keys=True)
                 kind = {"type": "turn"} if isinstance(event, Turn) else {}
@@ -58,15 +60,27 @@ def make_stream(fleet: Fleet) -> Callable[..., AsyncIterator[dict[str, Any]]]:
     return run
 
 
-def _race(fleet: Fleet, given: dict[str, Any]) -> Race:
+def _race(fleet: Fleet, limits: Limits | None, given: dict[str, Any]) -> Race:
     """Raises ``gr.Error`` naming the argument that is wrong."""
     try:
         asked = msgspec.convert(given, RunRequest, strict=False)
     except msgspec.ValidationError as error:
         raise gr.Error(f"The request is not valid: {error}.") from error
+    if limits is not None:
+        _check(asked, limits)
     chosen = list(fleet.lanes) if asked.lanes is None else list(dict.fromkeys(asked.lanes))
     if unknown := [name for name in chosen if name not in fleet.lanes]:
         raise gr.Error(f"There is no lane {unknown[0]!r}; there are: {', '.join(fleet.lanes)}.")
     messages = [Message("system", asked.system)] if asked.system else []
     sampling = Sampling(asked.temperature, asked.max_tokens, asked.seed, asked.top_p)
     return Race(fleet, chosen, [*messages, Message("user", asked.prompt)], sampling, asked.top_k)
+
+
+def _check(asked: RunRequest, limits: Limits) -> None:
+    """Raises ``gr.Error`` for more than a visitor may ask for."""
+    if asked.max_tokens > limits.max_tokens:
+        raise gr.Error(f"The request is not valid: max_tokens is {limits.max_tokens} at most here.")
+    if max(len(asked.prompt), len(asked.system or "")) > limits.prompt_characters:
+        raise gr.Error(
+            f"The request is not valid: a prompt has {limits.prompt_characters} characters at most here."
+        )

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 import gradio as gr
 
+from dflash_viz.space import Limits
 from dflash_viz.ui.measure import Measure
 from dflash_viz.ui.shelf import Shelf
 from dflash_viz.ui.stage import make_stage
 
 TITLE = "DFlash Viz"
 LIVE = "live"
+DEFAULT_TOKENS = 256
 
 # Label and question by kind; the last is the one where n-gram shines.
 EXAMPLES = (
@@ -53,6 +55,7 @@ class Layout:
 
     shelf: Shelf
     measure: Measure
+    limits: Limits
 
     def lay_out(self, titles: Mapping[str, str], chips: str, apart: bool) -> None:
         """Create the components."""
@@ -148,7 +151,8 @@ class Layout:
                 info="Draws only from the most probable tokens that make up this share. 1: from all.",
             )  # fmt: skip
             self.max_tokens = gr.Slider(
-                1, 1024, value=256, step=1, label="Max tokens", elem_id="max-tokens",
+                1, self.limits.max_tokens, value=min(DEFAULT_TOKENS, self.limits.max_tokens), step=1,
+                label="Max tokens", elem_id="max-tokens",
                 info="The answer ends after this many tokens.",
             )  # fmt: skip
             self.seed = gr.Number(

@@ -13,6 +13,7 @@ import gradio as gr
 import msgspec
 
 from dflash_viz.lanes import Fleet, LaneFace
+from dflash_viz.space import Limits
 from dflash_viz.trace import Run, Sampling
 from dflash_viz.ui.api import make_stream
 from dflash_viz.ui.chat import Exchange, Frame, Question, to_messages
@@ -25,24 +26,29 @@ from dflash_viz.views.engine_status import Chip, chips_html
 from dflash_viz.views.lane_style import LaneStyle, lane_styles
 from dflash_viz.views.page_lines import problem_line
 
-MAX_PROMPT_CHARACTERS = 20_000
-# Visitors whose question runs or waits for the machine; who waits is told so. Behind them gradio's own
-# queue begins, which shows nothing.
-MAX_RUNS = 32
 CHAT_EVERY_S = 0.25
 DEFAULT_PRESET = "embedded-cpu"
 
 WELCOME_NOTE = "A real run, recorded earlier. Ask something to see a live one."
 NO_ENGINE = "No engine runs here: this page shows recorded runs only."
+DEFAULT_LIMITS = Limits()
+STILL_RUNNING = "Your last question is still being answered. Wait for its end, or stop it."
 
 
 class Page(Layout):
     """Wires the lanes to the components; holds the questions that run, by browser session."""
 
     def __init__(
-        self, fleet: Fleet | None, gallery: Sequence[Run], local: bool = True, preset: str = DEFAULT_PRESET
+        self,
+        fleet: Fleet | None,
+        gallery: Sequence[Run],
+        local: bool = True,
+        preset: str = DEFAULT_PRESET,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.fleet = fleet
+        self.local = local
+        self.limits = limits
         self.shelf = Shelf(Library(gallery), local)
         self.measure = Measure(fleet, local, preset)
         self.lanes: dict[str, LaneFace] = fleet.lanes if fleet is not None else {}
@@ -67,7 +73,8 @@ class Page(Layout):
             self.shelf.wire(demo, self.tabs, self.asked)
             self.measure.wire(demo)
             if self.fleet is not None:
-                gr.events.api(make_stream(self.fleet), api_name="run", concurrency_limit=MAX_RUNS)
+                stream = make_stream(self.fleet, None if self.local else self.limits)
+                gr.events.api(stream, api_name="run", concurrency_limit=self.limits.runs_and_waiting)
         return demo
 
     def _events(self, demo: gr.Blocks) -> None:
@@ -80,8 +87,10 @@ class Page(Layout):
             self.conversation, self.chatbot, self.box, self.stage, self.send, self.stop, self.again,
             self.files, self.seed, self.asked,
         ]  # fmt: skip
+        # Who waits for the machine is told so. Behind them gradio's own queue begins, which shows nothing.
         running: dict[str, Any] = {
-            "concurrency_limit": MAX_RUNS, "concurrency_id": "run", "show_progress": "hidden",
+            "concurrency_limit": self.limits.runs_and_waiting, "concurrency_id": "run",
+            "show_progress": "hidden",
             "trigger_mode": "once", "api_visibility": "private",
         }  # fmt: skip
         gr.on([self.box.submit, self.send.click], self.ask, inputs, outputs, **running)
@@ -99,7 +108,7 @@ class Page(Layout):
     async def ask(self, values: dict[Any, Any], request: gr.Request) -> AsyncGenerator[dict[Any, Any]]:
         """Answer one question; yields updates of the components until all lanes have ended."""
         text = (values[self.box] or "").strip()
-        if (refusal := self._refusal(text, values[self.chosen])) is not None:
+        if (refusal := self._refusal(text, values, str(request.session_hash))) is not None:
             yield {self.stage: refusal}
             return
         yield {self.box: "", **self._busy()}
@@ -169,6 +178,7 @@ class Page(Layout):
                 said = time.monotonic() if speak else said
                 shown: dict[Any, Any] = {self.stage: frame.document, **self._busy()}
                 if frame.finished:
+                    del self._running[key]  # the next may be asked as soon as the page knows
                     shown |= self._finish(frame, question, kept)
                 elif speak:
                     shown[self.chatbot] = _shown(question.earlier, text, frame.answer)
@@ -188,16 +198,20 @@ class Page(Layout):
             self.files: _files(turns[-1]) if turns else _hidden(),
         }  # fmt: skip
 
-    def _refusal(self, text: str, chosen: list[str]) -> Any:
+    def _refusal(self, text: str, values: dict[Any, Any], key: str) -> Any:
         """What to show instead of an answer; None when the question can be asked."""
+        if self.limits.one_run_per_visitor and key in self._running:
+            gr.Warning(STILL_RUNNING)  # the stage belongs to the question that runs
+            return gr.skip()
         if not text:
             return problem_line("The question is empty.", "Type something, or choose an example.")
-        if len(text) > MAX_PROMPT_CHARACTERS:
-            limit = f"{MAX_PROMPT_CHARACTERS:,} characters"
-            return problem_line(f"The question is longer than {limit}.", "Shorten it.")
+        most = self.limits.prompt_characters
+        for name, written in (("question", text), ("system prompt", values.get(self.system) or "")):
+            if len(written) > most:
+                return problem_line(f"The {name} is longer than {most:,} characters.", "Shorten it.")
         if self.fleet is None:
             return problem_line(NO_ENGINE, "Start the app where vLLM is installed to ask questions.")
-        if not chosen:
+        if not values[self.chosen]:
             return problem_line("No lane is chosen.", "Choose at least one under Settings.")
         return None
 
@@ -205,13 +219,14 @@ class Page(Layout):
         """Ask the last question again. Above temperature 0 with the next seed, or the draws, and with
         them the answers, would be the same."""
         conversation, seed = values[self.conversation], values[self.seed]
-        if (refusal := self._refusal(conversation[-1].question, values[self.chosen])) is not None:
+        key = str(request.session_hash)
+        if (refusal := self._refusal(conversation[-1].question, values, key)) is not None:
             yield {self.stage: refusal}
             return
         if values[self.temperature] > 0 and seed is not None:
             seed = int(seed) + 1
         again = {**values, self.conversation: conversation[:-1], self.seed: seed}
-        answer = self._answer(conversation[-1].question, again, str(request.session_hash), conversation)
+        answer = self._answer(conversation[-1].question, again, key, conversation)
         async with contextlib.aclosing(answer) as updates:
             async for update in updates:
                 yield {self.seed: seed, **update}
@@ -319,12 +334,16 @@ def _hidden() -> Any:
 
 
 def create_app(
-    fleet: Fleet | None, gallery: Sequence[Run], local: bool = True, preset: str = DEFAULT_PRESET
+    fleet: Fleet | None,
+    gallery: Sequence[Run],
+    local: bool = True,
+    preset: str = DEFAULT_PRESET,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> gr.Blocks:
     """Build the app around a fleet (None: no engine) and the recorded gallery, whose first run greets.
 
     ``local``: whoever uses the page sits at this machine. Only they may open its files by their path,
     run benchmarks, and see the runs of every visit; others see those of their own. ``preset`` is what
-    the fleet was made from.
+    the fleet was made from, ``limits`` what a visitor may ask for.
     """
-    return Page(fleet, gallery, local, preset).build()
+    return Page(fleet, gallery, local, preset, limits).build()

@@ -8,13 +8,14 @@ from pathlib import Path
 import gradio as gr
 import plotly
 
-from dflash_viz.ui.page import MAX_RUNS
 from dflash_viz.ui.runs import runs_dir
 from dflash_viz.weights.resolver import ROOT
 
 ASSETS = ROOT / "assets"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 QUEUE_POLL_S = 0.02
+CONCURRENCY = 32
+"""Of events without a limit of their own: those that only look something up."""
 
 # Gradio confines our style sheets to what lies inside its frame; these rules are about the frame, in whose
 # hidden overflow nothing could stay in sight while the page scrolls.
@@ -43,7 +44,7 @@ def head() -> str:
 def launch(demo: gr.Blocks, host: str, port: int, block: bool = True) -> str:
     """Serve the app; returns its address. Raises ``OSError`` when the port is taken."""
     gr.set_static_paths([PLOTLY])
-    demo.queue(default_concurrency_limit=MAX_RUNS)
+    demo.queue(default_concurrency_limit=CONCURRENCY)
     # An idle queue looks for work every millisecond, which costs the engine 4 to 10 % of a core.
     # There is no public setting; a test notices when the attribute goes.
     demo._queue.sleep_when_free = QUEUE_POLL_S

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from dflash_viz.lanes import LaneSpec
 from dflash_viz.lanes.spec import Preset
@@ -147,21 +146,31 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
 
 
 def test_a_preset_with_too_much_for_the_hardware(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def preset(*engines: dict[str, Any]) -> None:
-        lanes = [LaneSpec(str(n), "none", engine=engine) for n, engine in enumerate(engines)]
+    def problems(hardware: str, *engines: dict[str, Any], **environment: list[str]) -> list[str]:
+        devices = environment.get("devices", [""] * len(engines))
+        lanes = [
+            LaneSpec(
+                device, "none", engine=engine, environment={"CUDA_VISIBLE_DEVICES": device} if device else {}
+            )
+            for engine, device in zip(engines, devices, strict=True)
+        ]
         monkeypatch.setattr(checks, "load_preset", lambda _: Preset("Large", lanes))
+        changes = {} if hardware == "cpu-basic" else {**GPU, "hardware": hardware}
+        return check_spacefile(spacefile(tmp_path, **changes))
 
-    gpu, cpu = spacefile(tmp_path, **GPU), tmp_path / "cpu"
-    cpu.write_text(yaml.safe_dump(fields()))
-    preset({"tensor-parallel-size": 2})
-    assert check_spacefile(gpu) == ["The preset embedded-cpu needs 2 GPUs; a100-large has 1."]
-    preset({"kv-cache-memory-bytes": "90G"})
-    room = "The preset embedded-cpu needs 97 GB for the KV cache alone; a100-large has 80 GB."
-    assert check_spacefile(gpu) == [room]
-    preset(*[{"kv-cache-memory-bytes": 9 * 10**9}] * 2)  # two share a CPU's memory, on a GPU they take turns
-    assert check_spacefile(gpu) == []
-    room = "The preset embedded-cpu needs 18 GB for the KV cache alone; cpu-basic has 16 GB."
-    assert check_spacefile(cpu) == [room]
+    assert problems("a100-large", {"tensor-parallel-size": 2}) == [
+        "The preset embedded-cpu needs 2 GPUs; a100-large has 1."
+    ]
+    needed = "The preset embedded-cpu needs {} GB for KV caches alone; {} GB."
+    large = {"kv-cache-memory-bytes": "40G"}
+    assert problems("a100-large", large) == []
+    assert problems("a100-large", large, large) == [needed.format(86, "a100-large has 80")]
+    assert problems("a100x4", large, large) == [needed.format(86, "each GPU of a100x4 has 80")]
+    assert problems("a100x4", large, large, devices=["0", "1"]) == []
+    small = {"kv-cache-memory-bytes": 8 * 10**9}
+    assert problems("cpu-basic", small) == []
+    assert problems("cpu-basic", small, small) == [needed.format(16, "cpu-basic has 16")]
+    assert problems("a100-large", {"kv-cache-memory-bytes": "odd", "tensor-parallel-size": "odd"}) == []
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from dflash_viz.space.render import render as render_space
 from dflash_viz.weights.resolver import ROOT
 from tests.space.made import GPU, VIEWER, spacefile
 
+DRAFTER = "assets/drafters/smollm2-135m-instruct-dflash-b8"
 KINDS: dict[str, dict[str, Any]] = {"cpu": {}, "gpu": GPU, "viewer": VIEWER}
 
 
@@ -186,13 +187,16 @@ def test_an_invalid_spacefile_renders_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_preset_that_git_does_not_know_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [name for name in render_module._tracked() if name != "assets/presets/embedded-cpu.yaml"]
+@pytest.mark.parametrize("missing", ["assets/presets/embedded-cpu.yaml", DRAFTER, "app.py", "dflash_viz"])
+def test_what_git_does_not_know_is_said(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [*render_module._tracked(), f"{DRAFTER}/config.json"]
+    names = [name for name in known if not name.startswith(missing)]
     monkeypatch.setattr(render_module, "_tracked", lambda: names)
-    with pytest.raises(
-        SpaceError, match=r"needs assets/presets/embedded-cpu\.yaml, which is not in the repo"
-    ):
+    with pytest.raises(SpaceError, match=f"The Space needs {missing}/?, which is not in the repository"):
         rendered(tmp_path)
+    assert not (tmp_path / "out").exists()
 
 
 def test_outside_of_a_clone_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
