@@ -96,12 +96,14 @@ def _tokenizer_file(server: Server, target: str) -> Path | None:
         return Path(target) / "tokenizer.json"
     if not is_hub_id(target):
         return None
-    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+    from huggingface_hub import hf_hub_download, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
         if isinstance(kept := try_to_load_from_cache(target, "tokenizer.json"), str):
             return Path(kept)
+        # The hub's client tries again for half a minute where there is no way to the hub.
+        httpx.head(hf_hub_url(target, "tokenizer.json"), timeout=TIMEOUT_S)
         return Path(hf_hub_download(target, "tokenizer.json", etag_timeout=TIMEOUT_S))
     except (HfHubHTTPError, HFValidationError, httpx.HTTPError, OSError, ValueError):
         return None  # no such model, closed to us, or no way to the hub

@@ -95,8 +95,10 @@ class TraceDiff:
 def diff(a: Trace, b: Trace) -> TraceDiff:
     """Compare two traces of one prompt, as far as their texts agree.
 
-    Raises ``DiffError`` when the prompts' tokens differ.
+    Raises ``DiffError`` when the prompts' tokens differ, or one was recorded without steps.
     """
+    if a.header.counts_only or b.header.counts_only:
+        raise DiffError("A trace with counts only has no steps to compare.")
     _require_one_prompt(a, b)
     parting = first_difference(a, b)
     ends_a, ends_b = _ends(a.steps), _ends(b.steps)

@@ -10,7 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from dflash_viz.metrics import count, counted_acceptance, counted_values, diagnose
+from dflash_viz.metrics import DiffError, count, counted_acceptance, counted_values, diagnose, diff
 from dflash_viz.trace import (
     Check,
     End,
@@ -111,3 +111,6 @@ def test_everything_opens_it(trace: Trace) -> None:
     assert counted_trace()._repr_html_()
     assert summary([counted_trace()])[0]["figures"]["al"] == 3.5
     assert WHY in summary_text([counted_trace()])
+    for pair in (both, both[::-1]):
+        with pytest.raises(DiffError, match="no steps to compare"):
+            diff(*pair)
