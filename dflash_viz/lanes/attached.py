@@ -115,9 +115,7 @@ class AttachedLane(LaneFace):
         self.status = LaneStatus("loading", f"connecting to {self.server.url}")
         while not self._closing.is_set():
             try:
-                self.client = self._connect()
-                said = "counts only" if self.client.counts_only else "ready"
-                self.status = LaneStatus("ready", said)
+                self.answer_with(self._connect())
                 self._watch()
             except LaneError as error:
                 self.status = LaneStatus("failed", str(error))

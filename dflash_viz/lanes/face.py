@@ -41,6 +41,11 @@ class LaneFace(ABC):
         self.client: LaneClient | None = None
         self.status = LaneStatus("queued", "waiting to start")
 
+    def answer_with(self, client: LaneClient) -> None:
+        """From now on it answers."""
+        self.client = client
+        self.status = LaneStatus("ready", "counts only" if client.counts_only else "ready")
+
     @abstractmethod
     def start(self) -> None:
         """Begin to become ready; returns at once, ``status`` says how far it is."""

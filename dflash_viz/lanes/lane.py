@@ -131,8 +131,7 @@ class Lane(LaneFace):
         if previous is not None:  # a failed engine may still be on its way out
             previous.join()
         try:
-            self._start_engine()
-            self._become_ready()
+            self._become_ready(self._start_engine())
             self._watch()
         except LaneError as error:
             self._set("failed", str(error))
@@ -146,15 +145,15 @@ class Lane(LaneFace):
         if self._closing.is_set():
             self._set("stopped", "stopped")
 
-    def _become_ready(self) -> None:
+    def _become_ready(self, client: LaneClient) -> None:
         while True:
             self._check_open()
             with self._lock:
                 if self._going.is_set():
-                    self._set("ready", "ready")
+                    self.answer_with(client)
                     return
 
-    def _start_engine(self) -> None:
+    def _start_engine(self) -> LaneClient:
         check_spec(self.spec)
         target, target_hash = self._weights(self.spec.target)
         drafter, drafter_hash = self._weights(self.spec.drafter) if self.spec.drafter else (None, None)
@@ -166,8 +165,8 @@ class Lane(LaneFace):
         self._loading(0.99, "warming up")
         for _ in stream_steps(client.run(WARM_UP, Sampling(max_tokens=24))):
             self._check_open()
-        self.client = client
         self._timer.stop()
+        return client
 
     def _check_open(self) -> None:
         """Holds a paused start, and ends a closed one, wherever it is."""

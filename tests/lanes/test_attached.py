@@ -21,7 +21,9 @@ from dflash_viz.lanes.remote_tokens import ServerTokens
 from dflash_viz.lanes.server import free_port
 from dflash_viz.metrics import Counters, count, counted_values
 from dflash_viz.metrics.counters import read_load
+from dflash_viz.space import Limits
 from dflash_viz.trace import End, Header, Message, Sampling, Step, Trace
+from dflash_viz.ui.api import make_stream
 from tests.lanes.proxy import Proxy
 from tests.lanes.test_engine import assert_true_to_engine, counters, record
 from tests.lanes.test_fleet import until
@@ -310,6 +312,23 @@ async def test_the_server_tells_the_texts_of_its_tokens(lane: Lane) -> None:
     assert {i: asked.latin1({i}) for i in whole} == {i: own.latin1({i}) for i in whole}
     assert asked.is_special(0) == own.is_special(0) is True
     assert not asked.is_special(430)
+
+
+@pytest.mark.engine
+async def test_the_named_endpoint_streams_the_text(lane: Lane) -> None:
+    there = Fleet([], [Server("there", f"http://127.0.0.1:{port_of(lane)}")])
+    there.start()
+    try:
+        stream = make_stream(there, Limits())
+        lines = [line async for line in stream("What is 2 plus 2?", max_tokens=16)]
+        assert {line["lane"] for line in lines} == {"there"}
+        text = "".join(line["text"] for line in lines if line["type"] == "text")
+        end = next(line for line in lines if line["type"] == "end")
+        assert text == end["text"] != ""
+        assert end["window"]["num_drafts"] > 0
+        assert not any(line["type"] == "step" for line in lines)
+    finally:
+        there.close()
 
 
 @pytest.mark.engine
