@@ -220,6 +220,16 @@ def test_an_engine_that_cannot_start_is_a_failure(
     assert [one["setting"] for one in again["failures"]] == [0, 1]
 
 
+def test_a_benchmark_that_was_stopped_says_how_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cli, "_run", lambda job: True)
+    (tmp_path / "nowhere.yaml").write_text(NOWHERE.format(lane="alone"))
+    assert run(monkeypatch, "bench", "--preset", "nowhere.yaml", "--limit", "1", "--out", "my result") == 130
+    told = capsys.readouterr().err
+    assert told.endswith("Go on with it: python -m dflash_viz bench --resume 'my result'\n")
+
+
 def test_without_a_folder_the_result_is_in_the_cache(
     monkeypatch: pytest.MonkeyPatch, capsys: Shown, tmp_path: Path
 ) -> None:
