@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models
 
 from dflash_viz.hooks.wire import EngineStep, Row
 from dflash_viz.lanes import LaneClient
-from dflash_viz.lanes.client import _Chunk
+from dflash_viz.lanes.answer import Chunk
 from dflash_viz.lanes.detokenize import Detokenizer
 from dflash_viz.trace import Fingerprint, Message, ModelPrint, Sampling
 
@@ -27,7 +27,7 @@ def test_an_answer_without_counts(counts_answers: bool, agrees: bool | None) -> 
     client.counts_answers = counts_answers
     run = client.run([Message("user", "hi")], Sampling())
     for chunk in CHUNKS:
-        run._absorb(msgspec.convert(chunk, _Chunk))
+        run._absorb(msgspec.convert(chunk, Chunk))
     for i, row in enumerate(ROWS):
         run._absorb(EngineStep(i, float(i), i + 0.5, [row]))
     end = run._end(None)
