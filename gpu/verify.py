@@ -37,8 +37,9 @@ from dflash_viz.bench.meter import settled
 from dflash_viz.bench.prompts import KINDS
 from dflash_viz.bench.speed import TOP_K, WARM_TOKENS, Tally, ask, watched
 from dflash_viz.lanes import LaneClient, LaneSpec, load_preset
-from dflash_viz.metrics import Counters, count
-from dflash_viz.trace import PLAIN, End, Header, Message, Sampling, Step
+from dflash_viz.metrics import count
+from dflash_viz.trace import PLAIN, End, Message, Sampling, Step
+from dflash_viz.trace.counters import Counters
 from dflash_viz.weights import resolve_model
 from dflash_viz.weights.resolver import (
     EMBEDDED,
@@ -101,7 +102,7 @@ async def answer(client: LaneClient, prompt: str, max_tokens: int, top_k: int = 
             steps.append(line)
             last = time.perf_counter()
             first = first or last
-        elif not isinstance(line, Header):
+        elif isinstance(line, End):
             end = line
     assert end is not None
     later = sum(len(step.emitted) for step in steps[1:])

@@ -15,7 +15,7 @@ ALLOWED = {
     "hooks": set(),
     "weights": set(),
     "trace": set(),
-    "lanes": {"hooks.wire", "trace", "weights", "metrics.counters"},
+    "lanes": {"hooks.wire", "trace", "weights"},
     "results": {"trace"},
     "metrics": {"trace", "results"},
     "views": {"metrics", "trace", "results"},

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from dflash_viz.lanes import LaneError
 from dflash_viz.lanes.client import LaneClient
-from dflash_viz.metrics.counters import Counters, Load, read_load, read_prometheus
 from dflash_viz.results import Sample, Stretch
+from dflash_viz.trace.counters import Counters, Load, read_load, read_prometheus
 
 INTERVAL_S = 1.0
 SETTLE_S = 0.05

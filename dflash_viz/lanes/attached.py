@@ -23,8 +23,8 @@ from dflash_viz.lanes.face import LaneFace, LaneStatus
 from dflash_viz.lanes.prints import Told, fingerprint, misfit, model_print, read_told
 from dflash_viz.lanes.remote_tokens import find_tokens
 from dflash_viz.lanes.spec import LaneSpec
-from dflash_viz.metrics.counters import read_prometheus
 from dflash_viz.trace import PLAIN, UNKNOWN, ModelPrint
+from dflash_viz.trace.counters import read_prometheus
 
 # One look a second, and at once a second one where the first finds nothing: gone after 4 s at most.
 LOOK_EVERY_S = 1.0

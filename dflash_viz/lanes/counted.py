@@ -17,8 +17,8 @@ import msgspec
 from dflash_viz.lanes.answer import DONE, Chunk, read_answer
 from dflash_viz.lanes.assemble import EngineCounts
 from dflash_viz.lanes.errors import LaneError
-from dflash_viz.metrics.counters import Counters, Load, read_load, read_prometheus
 from dflash_viz.trace import PLAIN, SCHEMA_VERSION, Check, End, Header, Line, Message, Sampling, Window
+from dflash_viz.trace.counters import Counters, Load, read_load, read_prometheus
 
 if TYPE_CHECKING:
     from dflash_viz.lanes.client import LaneClient

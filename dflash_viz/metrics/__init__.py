@@ -8,7 +8,7 @@ from dflash_viz.metrics.calibration import (
     drafter_probability,
 )
 from dflash_viz.metrics.counted import COUNTED_FIGURES, counted_acceptance, counted_values
-from dflash_viz.metrics.counters import Counters, count, read_prometheus
+from dflash_viz.metrics.counters import count
 from dflash_viz.metrics.diagnosis import RULES, Rule, diagnose
 from dflash_viz.metrics.diff import DiffError, FieldDifference, Side, Span, TraceDiff, diff, field_differences
 from dflash_viz.metrics.figures import (
@@ -57,7 +57,6 @@ __all__ = [
     "Bin",
     "Calibration",
     "CopyFinder",
-    "Counters",
     "DiffError",
     "Difference",
     "FieldDifference",
@@ -101,7 +100,6 @@ __all__ = [
     "plain_trace",
     "predicted_speedup",
     "race_values",
-    "read_prometheus",
     "recorded_best",
     "speedup",
     "time_split",

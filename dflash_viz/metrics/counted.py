@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dflash_viz.metrics.counters import Counters, count_blocks
+from dflash_viz.metrics.counters import count_blocks
 from dflash_viz.metrics.figures import Figure
 from dflash_viz.trace import End
+from dflash_viz.trace.counters import Counters
 
 SHORTEST_S = 0.1
 # Beside ``FIGURES``, where a lane shows no steps.

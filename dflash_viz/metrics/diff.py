@@ -14,10 +14,10 @@ from itertools import accumulate, pairwise
 
 import msgspec
 
-from dflash_viz.metrics.counters import Counters
 from dflash_viz.metrics.lossless import Difference, first_difference
 from dflash_viz.metrics.pool import alone
 from dflash_viz.trace import Step, Trace
+from dflash_viz.trace.counters import Counters
 
 ABSENT = "–"
 """The value of a field that a run did not record or does not have."""

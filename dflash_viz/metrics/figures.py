@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dflash_viz.metrics.counters import Counters, count
+from dflash_viz.metrics.counters import count
 from dflash_viz.metrics.tally import WINDOW, Steps, Tally, tally
 from dflash_viz.trace import Trace
+from dflash_viz.trace.counters import Counters
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dflash_viz.metrics.counters import Counters, count
+from dflash_viz.metrics.counters import count
 from dflash_viz.trace import Step
+from dflash_viz.trace.counters import Counters
 
 MAX_POINTS = 600
 """A chart is hardly wider in pixels; drawing each point costs time while somebody drags the scrubber."""

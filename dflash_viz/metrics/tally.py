@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from dflash_viz.metrics.counters import Counters, count_blocks, decoding, drafting, exceeding
+from dflash_viz.metrics.counters import count_blocks, decoding, drafting, exceeding
 from dflash_viz.trace import Step
+from dflash_viz.trace.counters import Counters
 
 WINDOW = 16
 """Steps in the window of the windowed AL."""

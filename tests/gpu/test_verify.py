@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from dflash_viz.metrics import Counters, count
+from dflash_viz.metrics import count
 from dflash_viz.trace import Check, End, Position, Step, TokenProb
+from dflash_viz.trace.counters import Counters
 from gpu.checks import Checks, Made, Once
 from gpu.verify import Answer, faults, prompts
 from gpu.verify import _favoured as favoured

@@ -19,10 +19,10 @@ from dflash_viz.lanes.attached import AttachedLane
 from dflash_viz.lanes.lane import connect
 from dflash_viz.lanes.remote_tokens import ServerTokens
 from dflash_viz.lanes.server import free_port
-from dflash_viz.metrics import Counters, count, counted_values
-from dflash_viz.metrics.counters import read_load
+from dflash_viz.metrics import count, counted_values
 from dflash_viz.space import Limits
 from dflash_viz.trace import End, Header, Message, Sampling, Step, Trace
+from dflash_viz.trace.counters import Counters, read_load
 from dflash_viz.ui.api import make_stream
 from tests.lanes.proxy import Proxy
 from tests.lanes.test_engine import assert_true_to_engine, counters, record

@@ -11,8 +11,9 @@ import pytest
 
 from dflash_viz.hooks.wire import ROUTE
 from dflash_viz.lanes import Lane, LaneError
-from dflash_viz.metrics import Counters, count, read_prometheus
+from dflash_viz.metrics import count
 from dflash_viz.trace import Message, Sampling, Trace
+from dflash_viz.trace.counters import Counters, read_prometheus
 
 pytestmark = pytest.mark.engine
 

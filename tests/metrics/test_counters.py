@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dflash_viz.metrics import Counters
-from dflash_viz.metrics.counters import Load, read_load, read_prometheus
+from dflash_viz.trace.counters import Counters, Load, read_load, read_prometheus
 
 LABELS = 'engine="0",model_name="target"'
 

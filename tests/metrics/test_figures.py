@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dflash_viz import metrics
-from dflash_viz.metrics import Counters, Tally
+from dflash_viz.metrics import Tally
 from dflash_viz.trace import Step, Trace
+from dflash_viz.trace.counters import Counters, read_prometheus
 
 
 @pytest.fixture
@@ -122,5 +123,5 @@ vllm:generation_tokens_total{engine="0",model_name="m"} 77.0
 
 
 def test_counters_from_a_servers_metrics() -> None:
-    assert metrics.read_prometheus(PROMETHEUS) == Counters(4, 9, 6, (3, 2))
-    assert metrics.read_prometheus("") == Counters()
+    assert read_prometheus(PROMETHEUS) == Counters(4, 9, 6, (3, 2))
+    assert read_prometheus("") == Counters()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from dflash_viz.metrics.counters import Counters
 from dflash_viz.metrics.measured.bootstrap import Estimate
 from dflash_viz.metrics.measured.figures import setting_value
 from dflash_viz.results import Result, Sample, Setting, labels
+from dflash_viz.trace.counters import Counters
 
 GAIN = "throughput_gain"
 COUNTS = ("output_tokens", "num_drafts", "num_draft_tokens", "num_accepted")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dflash_viz.metrics.counters import Counters
 from dflash_viz.metrics.pool import drafters_blocks
 from dflash_viz.metrics.stats import wilson
 from dflash_viz.metrics.tally import Tally
 from dflash_viz.trace import Fingerprint, Step, Trace
+from dflash_viz.trace.counters import Counters
 
 MIN_BLOCKS = 20
 """Blocks before acceptance is judged. With fewer a share says too little: at 20 it is known to ± 0.2."""
