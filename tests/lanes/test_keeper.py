@@ -57,10 +57,17 @@ def running(tmp_path: Path):
             process.kill()
 
 
+def lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # it has ended between the two questions
+        return False
+
+
 def all_gone(processes: list[psutil.Process], seconds: float) -> bool:
     """Whether they end in time; the app that would collect its dead keeper only sleeps."""
     deadline = time.monotonic() + seconds
-    while [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]:
+    while [process for process in processes if lives(process)]:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

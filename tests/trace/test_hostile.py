@@ -242,7 +242,9 @@ def test_archives_with_a_damaged_byte(tmp_path_factory: pytest.TempPathFactory, 
     path.write_bytes(packed)
     with contextlib.suppress(TraceError):
         read = read_trace(path)
-        assert read.notices, "the archive's own checksum says that something is wrong"
+        # The last byte of the packed data may have bits that mean nothing.
+        harmless = read.lines() == decode_trace(WHOLE).lines()
+        assert read.notices or harmless, "the archive's own checksum says that something is wrong"
 
 
 @settings(max_examples=150, deadline=None)
