@@ -27,15 +27,16 @@ demo: weights  ## start the app
 lint: $(VENV)/.dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-test: $(CHROMIUM)  ## everything: real engines, real browser
-	@$(MAKE) --no-print-directory -j2 lint weights
-	@$(MAKE) --no-print-directory -j2 -O test-engines test-pages
+test:  ## everything: real engines, real browser
+	@$(MAKE) --no-print-directory -j2 $(CHROMIUM) $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j2 -Oline test-engines test-pages
+
+test-engines: weights
+	$(BIN)/python -m pytest -m "not browser"
 	$(BIN)/python -m pytest -m "browser and engine"
 
-test-engines:
-	$(BIN)/python -m pytest -m "not browser"
-
-test-pages:  # beside the engines: these tests wait for a browser more than they compute
+# Beside the engines: these tests wait for a browser more than they compute.
+test-pages: lint
 	$(BIN)/python -m pytest -m "browser and not engine" -p no:cacheprovider
 
 fast: lint  ## the tests that need neither engine nor browser
