@@ -28,7 +28,7 @@ from dflash_viz.bench.engines import OwnEngines
 from dflash_viz.bench.job import BenchError, BenchJob, resume_job, start_job
 from dflash_viz.bench.order import Order
 from dflash_viz.bench.places import new_result
-from dflash_viz.bench.validation import Check, Choice, begun_checks, conclude, plan_checks, resume_check
+from dflash_viz.bench.validation import Check, Choice, begun_checks, conclude, plan_checks
 from dflash_viz.checking import Done, announced, misfits, outcome, outcome_document, way_on
 from dflash_viz.cli_options import (
     DEFAULT_PRESET,
@@ -263,7 +263,7 @@ def _conclude(done: Sequence[Done], as_json: bool) -> None:
 def _job_of(check: Check, begun: Path | None, out: Path | None) -> BenchJob:
     """A check's benchmark, from its beginning or from where it was stopped."""
     if begun is not None:
-        return resume_check(begun, check, OwnEngines())
+        return resume_job(begun, OwnEngines(), check.specs())
     return start_job(check.order, OwnEngines(), out or new_result(), check.replaced)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import hypothesis
 import msgspec
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -22,6 +23,12 @@ from dflash_viz.trace import (
     Step,
     Trace,
 )
+
+
+# No time limits: two cores do much else beside. The same examples each time, so that a failure is the
+# change's.
+hypothesis.settings.register_profile("make", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("make")
 
 
 def in_dtype(spec: LaneSpec, dtype: str) -> LaneSpec:

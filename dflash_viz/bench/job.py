@@ -208,8 +208,11 @@ def start_job(
     return BenchJob(result, writer, engines, specs)
 
 
-def resume_job(folder: Path, engines: Engines) -> BenchJob:
-    """Go on with the benchmark in ``folder``. Raises ``ResultError``, ``LaneError``, ``BenchError``."""
+def resume_job(folder: Path, engines: Engines, replaced: Mapping[str, LaneSpec] | None = None) -> BenchJob:
+    """Go on with the benchmark in ``folder``; ``replaced`` as in ``start_job``.
+
+    Raises ``ResultError``, ``LaneError``, ``BenchError``.
+    """
     folder = folder.parent if folder.is_file() else folder
     result = read_result(folder)
     if len(result.questions) != result.plan.dataset.num_questions:
@@ -217,7 +220,7 @@ def resume_job(folder: Path, engines: Engines) -> BenchJob:
             f"{folder.name} holds {len(result.questions)} of its {result.plan.dataset.num_questions} "
             "questions: it was cut off before it began. Begin a new benchmark."
         )
-    specs = _specs(result.plan.pair)
+    specs = _specs(result.plan.pair) | dict(replaced or {})
     try:
         writer = ResultWriter(folder)
     except OSError as error:

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from dflash_viz.bench.damage import damage
-from dflash_viz.bench.engines import Engines
-from dflash_viz.bench.job import TEMPLATE_OPTION, BenchJob, cannot_write, resume_job
+from dflash_viz.bench.job import TEMPLATE_OPTION
 from dflash_viz.bench.order import Order
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
 from dflash_viz.lanes.spec import PRESETS
@@ -20,7 +19,7 @@ from dflash_viz.metrics import diagnose
 from dflash_viz.metrics.measured.conditions import foreseen
 from dflash_viz.metrics.measured.expectations import Expectation, Verdict, judge_rows
 from dflash_viz.metrics.rules.case import Finding
-from dflash_viz.results import Result, ResultWriter, read_result
+from dflash_viz.results import Result, read_result
 from dflash_viz.trace import Trace, TraceError, read_trace
 from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME
 
@@ -98,19 +97,6 @@ def plan_checks(pair: str, known: Sequence[Expectation], choice: Choice) -> list
         if any(lane.method == row.method for lane in lanes):
             groups.setdefault(_together(row), []).append(row)
     return [_check(name, lanes, replaced, group, choice.data) for group in groups.values()]
-
-
-def resume_check(folder: Path, check: Check, engines: Engines) -> BenchJob:
-    """Go on with a check's result, with the check's own lanes in place of the preset's.
-
-    Raises ``ResultError``, ``LaneError``, ``BenchError``.
-    """
-    job = resume_job(folder, engines)
-    job.close()
-    try:
-        return BenchJob(job.result, ResultWriter(job.folder), engines, check.specs())
-    except OSError as error:
-        raise cannot_write(job.folder, error) from error
 
 
 def begun_checks(checks: Sequence[Check], folders: Sequence[Path]) -> dict[int, Path]:

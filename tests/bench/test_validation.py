@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from dflash_viz.bench.job import resume_job
 from dflash_viz.bench.order import Order
 from dflash_viz.bench.validation import (
     ANY_CONCURRENCY,
@@ -22,7 +23,6 @@ from dflash_viz.bench.validation import (
     begun_checks,
     conclude,
     plan_checks,
-    resume_check,
 )
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
 from dflash_viz.lanes.client import LaneClient
@@ -540,7 +540,7 @@ async def test_a_check_goes_on_with_its_own_lanes(tmp_path: Path) -> None:
             raise LaneError("no engine here")
             yield
 
-    job = resume_check(begun(check, tmp_path / "begun"), check, Refusing())
+    job = resume_job(begun(check, tmp_path / "begun"), Refusing(), check.specs())
     async for _ in job.run():
         pass
     assert [spec.drafter for spec in asked] == ["mine"]
