@@ -24,7 +24,6 @@ from dflash_viz.trace import (
     Trace,
 )
 
-
 # No time limits: two cores do much else beside. The same examples each time, so that a failure is the
 # change's.
 hypothesis.settings.register_profile("make", deadline=None, derandomize=True)
