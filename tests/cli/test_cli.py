@@ -338,10 +338,11 @@ def test_a_check_that_was_stopped_says_how_it_goes_on(
     assert words[:4] == ["python", "-m", "dflash_viz", "validate"]
     assert words[-4:] == ["--resume", "my results/1-builtin", "--resume", "my results/2-builtin"]
     monkeypatch.setattr(cli, "_run", real)
-    before = sorted(tmp_path.rglob("*"))
+    results = tmp_path / "my results"
+    before = sorted(results.rglob("*"))
     assert run(monkeypatch, *words[3:], "--json") == 1
     assert len(json.loads(capsys.readouterr().out)["checks"]) == 2
-    assert sorted(tmp_path.rglob("*")) == before, "it went on with what there was"
+    assert sorted(results.rglob("*")) == before, "it went on with what there was"
     assert run(monkeypatch, *words[3:], "--out", "another") == 2
     assert capsys.readouterr().err.startswith("--out is for a new result")
 
