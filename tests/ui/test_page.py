@@ -178,7 +178,7 @@ def test_turns_keep_their_traces_and_clear_forgets(app: App, page: Page) -> None
     page.locator("#chat .user").first.click()
     expect(page.locator(".dv-origin")).to_contain_text("Recorded run", timeout=10_000)
     expect(page.locator(".dv-prompt")).to_contain_text(first)
-    expect(page.locator(".dv-note")).to_contain_text("Turn 1 of this chat")
+    expect(page.locator(".dv-note:not(.dv-notice)")).to_contain_text("Turn 1 of this chat")
     page.get_by_role("button", name="Speed 4 times").click()
     expect(page.locator(".dv-controls .dv-play")).to_have_text("Replay", timeout=60_000)
     assert figures_on(page, "dflash") == figures_of(traces[0], None)
