@@ -19,6 +19,9 @@ TOO_LONG = LaneSpec(
 )
 
 
+HALTED = {psutil.STATUS_STOPPED, psutil.STATUS_DISK_SLEEP, psutil.STATUS_ZOMBIE}
+
+
 def until(condition: Callable[[], bool], seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
@@ -47,9 +50,10 @@ def test_a_start_pauses_while_somebody_is_timed(starting: tuple[Fleet, Lane]) ->
     async def hold() -> None:
         async with fleet.device():
             assert lane.paused
-            # The kernel stops a process at its next entry; one that has just started a child by vfork sleeps
-            # until that child, stopped by then, goes on. Neither computes, as the times say.
-            until(lambda: statuses(lane) <= {psutil.STATUS_STOPPED, psutil.STATUS_DISK_SLEEP})
+            # The kernel stops a process at its next entry. One that has just started a child by vfork sleeps
+            # until that child, stopped by then, goes on; one that has ended waits for its stopped parent.
+            # None of them computes, as the times say.
+            until(lambda: statuses(lane) <= HALTED)
             used = [process.cpu_times().user for process in lane._processes()]
             await asyncio.sleep(0.5)
             assert [process.cpu_times().user for process in lane._processes()] == used
