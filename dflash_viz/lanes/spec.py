@@ -21,7 +21,8 @@ class LaneSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``engine`` holds vLLM server options (without dashes in front; ``true`` for a bare flag),
     ``environment`` variables of the server process, ``speculative`` further keys of vLLM's
-    ``--speculative-config``.
+    ``--speculative-config``. ``memory_gb`` is what the engine takes on each of its GPUs, in 10^9 bytes:
+    weights, drafter, KV cache, graphs and buffers; 0: unknown, or not on a GPU.
     """
 
     name: str
@@ -32,6 +33,7 @@ class LaneSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     speculative: dict[str, Any] = {}
     engine: dict[str, Any] = {}
     environment: dict[str, str] = {}
+    memory_gb: float = 0.0
 
     def speculative_config(self, drafter: Path | None) -> str | None:
         """The JSON for ``--speculative-config``, None for method ``none``."""
