@@ -1,6 +1,6 @@
 """The ASGI middleware (``--middleware dflash_viz.hooks.route.TraceRoute``).
 
-It adds four routes to vLLM's own server, all behind a token (environment variable ``DFLASH_VIZ_TOKEN``
+It adds six routes to vLLM's own server, all behind a token (environment variable ``DFLASH_VIZ_TOKEN``
 of the server process; without one they refuse), which comes as ``X-DFlash-Viz-Token`` or as a bearer:
 
 - ``GET /dflash_viz/hello``: installs the hooks if need be, and says what the engine is.
@@ -8,6 +8,12 @@ of the server process; without one they refuse), which comes as ``X-DFlash-Viz-T
   id begins with P, one JSON record each. Many watchers may listen.
 - ``POST /dflash_viz/stop?request_id=R``: ends one request; its answer's stream closes in order.
 - ``DELETE /dflash_viz/hooks``: takes the hooks off again; ``hello`` puts them back.
+- ``POST /dflash_viz/sleep``: the engine gives the device's memory away; its weights wait in this
+  machine's memory (level 1). Requests that still run end as aborted. Only with ``--enable-sleep-mode``.
+- ``POST /dflash_viz/wake``: it takes its memory again. The hooks stay on through both.
+
+vLLM has routes for the last two as well, but only together with others that change or run anything, and
+without a token (``VLLM_SERVER_DEV_MODE``).
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ import itertools
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -137,21 +143,27 @@ class TraceRoute:
             return refusal
         client = request.app.state.engine_client
         query = parse_qs(request.url.query)
+        answer: Response = JSONResponse({})
         match request.method, request.url.path.removeprefix(ROUTE):
             case "GET", "/hello":
                 await self._install(client)
-                return JSONResponse(self._engine)
+                answer = JSONResponse(self._engine)
             case "GET", "/steps":
                 hub = await self._install(client)
                 events = hub.watch(query.get("prefix", [""])[0])
-                return StreamingResponse(events, media_type="text/event-stream")
+                answer = StreamingResponse(events, media_type="text/event-stream")
             case "POST", "/stop":
                 await client.abort(query.get("request_id", [""])[0])
-                return JSONResponse({})
             case "DELETE", "/hooks":
                 await self._remove(client)
-                return JSONResponse({})
-        return JSONResponse({"error": f"no such route: {request.url.path}"}, 404)
+            # Level 2 would lose the drafter's weights (vllm#52479).
+            case "POST", "/sleep":
+                answer = await _switch(client, lambda: client.sleep(level=1))
+            case "POST", "/wake":
+                answer = await _switch(client, client.wake_up)
+            case _:
+                answer = JSONResponse({"error": f"no such route: {request.url.path}"}, 404)
+        return answer
 
     async def _install(self, client: Any) -> StepHub:
         """Bind the hub and let the workers connect, once."""
@@ -173,6 +185,17 @@ class TraceRoute:
                 await client.collective_rpc("dflash_viz_remove", args=(self._hub.address,))
                 self._hub.close()
                 self._hub = None
+
+
+async def _switch(client: Any, change: Callable[[], Awaitable[Any]]) -> Response:
+    """Let the engine sleep or wake; what it says against it is the answer."""
+    if not client.vllm_config.model_config.enable_sleep_mode:
+        return JSONResponse({"error": "The server was started without --enable-sleep-mode."}, 409)
+    try:
+        await change()
+    except Exception as error:  # whatever it is: the app decides what becomes of the engine
+        return JSONResponse({"error": f"{type(error).__name__}: {error}"}, 500)
+    return JSONResponse({})
 
 
 def _refusal(request: Request) -> Response | None:

@@ -35,6 +35,7 @@ CALLS = {
     f"{GPU}/spec_decode/speculator.py": ["BaseSpeculator.propose"],
     f"{GPU}/spec_decode/dflash/speculator.py": ["DFlashSpeculator.propose"],
     f"{GPU}/async_utils.py": ["AsyncOutput.get_output"],
+    "vllm/v1/engine/async_llm.py": ["AsyncLLM.sleep", "AsyncLLM.wake_up"],
 }
 FIELDS = {
     f"{GPU}/input_batch.py": ["InputBatch"],
@@ -47,6 +48,7 @@ ATTRIBUTES = {
 }
 
 Table = dict[str, list[str]]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def read_signatures(folder: Path) -> Table:
@@ -58,7 +60,7 @@ def read_signatures(folder: Path) -> Table:
             continue
         found = _definitions(ast.parse((folder / file).read_text()))
         for name in CALLS.get(file, ()):
-            if isinstance(function := found.get(name), ast.FunctionDef):
+            if isinstance(function := found.get(name), Function):
                 table[f"{file}:{name}"] = _parameters(function)
         for name in FIELDS.get(file, ()):
             if isinstance(kind := found.get(name), ast.ClassDef):
@@ -75,11 +77,11 @@ def _definitions(module: ast.Module) -> dict[str, ast.AST]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found[node.name] = node
         if isinstance(node, ast.ClassDef):
-            found |= {f"{node.name}.{m.name}": m for m in node.body if isinstance(m, ast.FunctionDef)}
+            found |= {f"{node.name}.{m.name}": m for m in node.body if isinstance(m, Function)}
     return found
 
 
-def _parameters(function: ast.FunctionDef) -> list[str]:
+def _parameters(function: Function) -> list[str]:
     given = function.args
     assert given.vararg is None
     assert given.kwarg is None

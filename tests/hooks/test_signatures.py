@@ -90,6 +90,9 @@ def test_what_no_check_looks_at_is_there_too(version: str) -> None:
     held = table[f"{GPU}/spec_decode/speculator.py:DraftModelSpeculator()"]
     assert {"draft_logits", "temperature"} <= set(held)
     assert table[f"{GPU}/async_utils.py:AsyncOutput.get_output"] == []
+    # What the routes of sleeping call, and the stand-in of their tests offers.
+    assert table["vllm/v1/engine/async_llm.py:AsyncLLM.sleep"] == ["level", "mode"]
+    assert table["vllm/v1/engine/async_llm.py:AsyncLLM.wake_up"] == ["tags"]
 
 
 @pytest.mark.parametrize("name", ["sample", "sample_tokens", "execute_model"])

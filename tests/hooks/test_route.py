@@ -1,0 +1,88 @@
+"""The routes that let an engine sleep and wake, with a stand-in for vLLM's engine client."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from dflash_viz.hooks.route import TraceRoute
+from dflash_viz.hooks.wire import TOKEN_ENV, TOKEN_HEADER
+
+TOKEN = "a-token"
+
+
+class EngineClient:
+    """What vLLM's ``AsyncLLM`` offers of sleeping, the same in 0.26, 0.32 and 0.33."""
+
+    def __init__(self, sleep_mode: bool = True, failure: Exception | None = None) -> None:
+        self.vllm_config = SimpleNamespace(model_config=SimpleNamespace(enable_sleep_mode=sleep_mode))
+        self.failure = failure
+        self.called: list[tuple[str, Any]] = []
+
+    async def sleep(self, level: int = 1, mode: str = "abort") -> None:
+        self._call("sleep", (level, mode))
+
+    async def wake_up(self, tags: list[str] | None = None) -> bool:
+        self._call("wake_up", tags)
+        return True
+
+    def _call(self, name: str, given: Any) -> None:
+        self.called.append((name, given))
+        if self.failure is not None:
+            raise self.failure
+
+
+@pytest.fixture(autouse=True)
+def token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_ENV, TOKEN)
+
+
+async def post(client: EngineClient, route: str, token: str = TOKEN, method: str = "POST") -> httpx.Response:
+    app = Starlette()
+    app.state.engine_client = client
+    app.add_middleware(TraceRoute)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://engine") as http:
+        return await http.request(method, f"/dflash_viz/{route}", headers={TOKEN_HEADER: token})
+
+
+async def test_an_engine_sleeps_at_level_1_and_wakes_whole() -> None:
+    client = EngineClient()
+    assert (await post(client, "sleep")).status_code == 200
+    assert (await post(client, "wake")).status_code == 200
+    assert client.called == [("sleep", (1, "abort")), ("wake_up", None)]
+
+
+@pytest.mark.parametrize("route", ["sleep", "wake"])
+async def test_nobody_without_the_token_changes_an_engine(route: str) -> None:
+    client = EngineClient()
+    assert (await post(client, route, "another")).status_code == 401
+    assert (await post(client, f"{route}?level=2", "")).status_code == 401
+    assert (await post(client, route, method="GET")).status_code == 404
+    assert client.called == []
+
+
+async def test_no_request_chooses_another_level() -> None:
+    client = EngineClient()
+    assert (await post(client, "sleep?level=2&mode=keep")).status_code == 200
+    assert client.called == [("sleep", (1, "abort"))]
+
+
+@pytest.mark.parametrize("route", ["sleep", "wake"])
+async def test_an_engine_that_cannot_sleep_is_left_alone(route: str) -> None:
+    client = EngineClient(sleep_mode=False)
+    answer = await post(client, route)
+    assert answer.status_code == 409
+    assert "--enable-sleep-mode" in answer.json()["error"]
+    assert client.called == []
+
+
+@pytest.mark.parametrize("route", ["sleep", "wake"])
+async def test_what_the_engine_says_against_it_is_passed_on(route: str) -> None:
+    answer = await post(EngineClient(failure=MemoryError("no pinned memory")), route)
+    assert answer.status_code == 500
+    assert answer.json()["error"] == "MemoryError: no pinned memory"
