@@ -14,7 +14,7 @@ from dflash_viz.bench.damage import damage
 from dflash_viz.bench.job import TEMPLATE_OPTION
 from dflash_viz.bench.order import Order
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
-from dflash_viz.lanes.spec import PRESETS
+from dflash_viz.lanes.spec import preset_names
 from dflash_viz.metrics import diagnose
 from dflash_viz.metrics.measured.conditions import foreseen
 from dflash_viz.metrics.measured.expectations import Expectation, Verdict, judge_rows
@@ -129,9 +129,8 @@ def conclude(result: Result, check: Check) -> Validation:
 
 
 def preset_of(pair: str) -> str:
-    """The preset that is called like the pair, or begins with its name. Raises ``LaneError``."""
-    names = sorted(path.stem for path in PRESETS.glob("*.yaml"))
-    found = [name for name in names if name == pair or name.startswith(f"{pair}-")]
+    """The first preset that the pair's expectations are of. Raises ``LaneError``."""
+    found = [name for name in preset_names() if load_preset(name).expectations == pair]
     if not found:
         raise LaneError(f"No preset ships for the pair {pair!r}: write one, and name it with --preset.")
     return found[0]

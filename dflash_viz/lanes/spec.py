@@ -55,10 +55,24 @@ def file_name(lane: str) -> str:
 
 
 class Preset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A preset file: a title, and its lanes in the order of the page."""
+    """A preset file: a title, and its lanes in the order of the page.
+
+    ``hardware`` names the Hub's machines that have room for it (empty: nobody has said), each lane awake
+    alone or all of them. ``thinking`` is the mode that the drafters were trained in, which the lanes' chat
+    templates are told; None for a target without modes. ``expectations`` is the pair's name in
+    ``assets/expectations``; empty where nothing is known of it.
+    """
 
     title: str
     lanes: list[LaneSpec]
+    hardware: list[str] = []
+    thinking: bool | None = None
+    expectations: str = ""
+
+
+def preset_names() -> list[str]:
+    """The presets that ship, by name."""
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
 def load_preset(name: str) -> Preset:
@@ -70,7 +84,7 @@ def load_preset(name: str) -> Preset:
     try:
         preset = msgspec.yaml.decode(path.read_bytes(), type=Preset)
     except FileNotFoundError:
-        known = ", ".join(sorted(p.stem for p in PRESETS.glob("*.yaml")))
+        known = ", ".join(preset_names())
         raise LaneError(f"There is no preset {name!r}. Known presets: {known}.") from None
     except OSError as error:
         raise LaneError(f"The preset {path} cannot be read: {error.strerror}.") from error

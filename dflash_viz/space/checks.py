@@ -136,16 +136,23 @@ def _preset(space: Spacefile) -> Iterator[Finding]:
         yield Finding(("kind", "preset"), message)
         return
     try:
-        lanes = load_preset(space.preset).lanes
+        preset = load_preset(space.preset)
     except LaneError as error:
         yield Finding(("kind", "preset"), f"preset: {error}")
         return
-    if space.hardware in HARDWARE:
-        yield from _room(space, lanes)
+    if space.hardware in preset.hardware:
+        return
+    if preset.hardware and space.hardware in HARDWARE:
+        fitting = ", ".join(preset.hardware)
+        message = f"The preset {space.preset} has no room on {space.hardware}. Choose one of: {fitting}."
+        yield Finding(("kind", "hardware", "preset"), message)
+    elif space.hardware in HARDWARE:
+        yield from _room(space, preset.lanes)
 
 
 def _room(space: Spacefile, lanes: Iterable[LaneSpec]) -> Iterator[Finding]:
-    """Whether the hardware has what the preset's engine options say that they take."""
+    """Whether the hardware has what the engine options say that they take; for a preset that does not
+    say itself where it fits."""
     fields = ("kind", "hardware", "preset")
     gpus, memory_gb = HARDWARE[space.hardware]
     wanted = max(_whole(lane.engine.get("tensor-parallel-size", 1)) for lane in lanes)

@@ -32,6 +32,17 @@ def test_the_published_rows_are_there() -> None:
     assert (chain.al, chain.definition) == (2.26, "al")
 
 
+def test_the_published_rows_of_llama_are_there() -> None:
+    rows = [one for one in read_expectations(ASSETS) if one.pair == "llama-3.1-8b"]
+    told = {(e.method, e.dataset, e.num_speculative_tokens, e.definition): e.al for e in rows}
+    assert told == {
+        ("dflash", "gsm8k", 9, "al_mean"): 4.32,
+        ("dflash", "humaneval", 9, "al_mean"): 4.91,
+        ("eagle3", "mt-bench", 3, "al"): 2.6,
+    }
+    assert {one.thinking for one in rows} == {None}, "it has no such mode"
+
+
 def test_published_rows_are_whole() -> None:
     for one in read_expectations(ASSETS):
         assert one.source
