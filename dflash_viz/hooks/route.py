@@ -6,7 +6,6 @@ of the server process; without one they refuse), which comes as ``X-DFlash-Viz-T
 - ``GET /dflash_viz/hello``: installs the hooks if need be, and says what the engine is.
 - ``GET /dflash_viz/steps?prefix=P``: server-sent events, the engine steps of the requests whose
   id begins with P, one JSON record each. Many watchers may listen.
-- ``POST /dflash_viz/stop?request_id=R``: ends one request; its answer's stream closes in order.
 - ``DELETE /dflash_viz/hooks``: takes the hooks off again; ``hello`` puts them back.
 - ``POST /dflash_viz/sleep``: the engine gives the device's memory away; its weights wait in this
   machine's memory (level 1). Requests that still run end as aborted. Only with ``--enable-sleep-mode``.
@@ -152,8 +151,6 @@ class TraceRoute:
                 hub = await self._install(client)
                 events = hub.watch(query.get("prefix", [""])[0])
                 answer = StreamingResponse(events, media_type="text/event-stream")
-            case "POST", "/stop":
-                await client.abort(query.get("request_id", [""])[0])
             case "DELETE", "/hooks":
                 await self._remove(client)
             # Level 2 would lose the drafter's weights (vllm#52479).

@@ -202,16 +202,22 @@ class LaneRun:
         self._text: list[str] = []
         self._reason = ""
         self._counts: EngineCounts | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._stopped = False
         self.sent_at = 0.0
         """When the request was sent, by ``time.perf_counter``."""
 
     async def stop(self) -> None:
-        """End the request at once; the iteration then ends with finish reason ``abort``."""
-        async with self._client.http() as http:
-            try:
-                await http.post(f"{ROUTE}/stop", params={"request_id": self._engine_id}, timeout=5.0)
-            except httpx.HTTPError:  # it has nothing left to stop, and may never say another word
-                self._events.put_nowait(LaneError("The engine cannot be reached."))
+        """End the request at once; the iteration then ends with finish reason ``abort``.
+
+        Hanging up makes vLLM abort it, whichever of its server processes has it.
+        """
+        if self._reason or self._stopped:
+            return
+        self._stopped = True
+        if self._asking is not None:
+            self._asking.cancel()
+        self._events.put_nowait(DONE)
 
     async def __aiter__(self) -> AsyncGenerator[Line]:
         """Send the request. Raises ``LaneError`` when the engine refuses it; an engine that dies
@@ -224,7 +230,9 @@ class LaneRun:
             tasks = [asyncio.create_task(self._watch(http, watching))]
             try:
                 await watching.wait()
-                tasks.append(asyncio.create_task(self._ask(http)))
+                if not self._stopped:
+                    self._asking = asyncio.create_task(self._ask(http))
+                    tasks.append(self._asking)
                 async for line in self._lines():
                     yield line
             finally:
@@ -264,8 +272,8 @@ class LaneRun:
             event = await self._next_event()
             if self._client.detokenizer.remote:
                 await self._client.detokenizer.prepare(_mentioned(event))
-            if event is DONE and not self._reason:
-                event = LaneError("The engine's answer broke off.")
+            if event is DONE:
+                event = self._over()
             if isinstance(event, LaneError):
                 error = event
                 if self._assembler is None:
@@ -286,14 +294,24 @@ class LaneRun:
         except TimeoutError:
             return None
 
+    def _over(self) -> Any:
+        """What the end of the answer's stream means: an end, or an error."""
+        if self._stopped:
+            self._reason = self._reason or "abort"
+        return DONE if self._reason else LaneError("The engine's answer broke off.")
+
     def _absorb(self, event: Any) -> list[Line]:
+        lines: list[Line] = []
         if isinstance(event, EngineStep | Fault):
             self._take_record(event)
         elif isinstance(event, Chunk):
             return self._absorb_chunk(event)
-        elif event is DONE and self._assembler is not None:
+        elif event is DONE:
+            if self._assembler is None:  # stopped before the first token
+                lines.append(self._header([]))
+            assert self._assembler is not None
             self._assembler.finish()
-        return list(self._assembler.ready()) if self._assembler is not None else []
+        return [*lines, *(self._assembler.ready() if self._assembler is not None else [])]
 
     def _take_record(self, record: EngineStep | Fault) -> None:
         if self._assembler is None:  # the prompt's own step can overtake the answer's first chunk
@@ -352,7 +370,7 @@ class LaneRun:
         assert self._assembler is not None
         counts = self._counts or EngineCounts()
         ran_out = error is None and self._reason in ("stop", "length")
-        expected = ran_out and self._client.counts_answers
+        expected = ran_out and self._client.counts_answers and not self._stopped
         check = self._assembler.check(self._counts, expect_counts=expected)
         if error is not None and not self._assembler.faults:
             check = Check(None, "the engine ended before it could report its counts")

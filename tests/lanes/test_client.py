@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import uvicorn
@@ -14,10 +14,11 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 from tokenizers import Tokenizer, models
 
-from dflash_viz.lanes import LaneClient, LaneError
+from dflash_viz.lanes import CountedRun, LaneClient, LaneError
+from dflash_viz.lanes.client import LaneRun
 from dflash_viz.lanes.detokenize import Detokenizer
 from dflash_viz.lanes.server import free_port
-from dflash_viz.trace import End, Fingerprint, Line, Message, ModelPrint, Sampling
+from dflash_viz.trace import End, Fingerprint, Header, Line, Message, ModelPrint, Sampling, Step
 
 PROMPT = b'data: {"choices":[{"delta":{"content":""}}],"prompt_token_ids":[1,2]}\n\n'
 TOKEN = b'data: {"choices":[{"delta":{"content":"a"},"token_ids":[0]}]}\n\n'
@@ -30,19 +31,42 @@ BROKEN = {
     "error later": [PROMPT, TOKEN, b'data: {"error":{"message":"boom"}}\n\n'],
     "cut short": [PROMPT, TOKEN],
 }
+# The prompt's own step: the token that TOKEN delivers.
+STEP = (
+    b'data: {"type":"step","seq":1,"verify_start":1.0,"verify_end":2.0,'
+    b'"rows":[{"request_id":"r","index":0,"sampled":[0],"prefill":true}]}\n\n'
+)
+ENDLESS = {"no token yet": [], "a token": [PROMPT, TOKEN]}
 
 
 async def steps(_: Request) -> StreamingResponse:
     async def events():  # type: ignore[no-untyped-def]
         yield b": watching\n\n"
         yield b'data: {"type":"fault","seq":0,"message":"a hook failed"}\n\n'
+        yield STEP
         await asyncio.sleep(30)
 
     return StreamingResponse(events(), media_type="text/event-stream")
 
 
+asked, hung_up = threading.Event(), threading.Event()
+
+
+async def endless(first: list[bytes]) -> AsyncIterator[bytes]:
+    """An answer that goes on for as long as somebody listens."""
+    asked.set()
+    try:
+        for chunk in first:
+            yield chunk
+        await asyncio.sleep(60)
+    finally:
+        hung_up.set()
+
+
 async def chat(request: Request) -> StreamingResponse | JSONResponse:
     case = (await request.json())["messages"][0]["content"]
+    if case in ENDLESS:
+        return StreamingResponse(endless(ENDLESS[case]), media_type="text/event-stream")
     if case == "refused":
         return JSONResponse({"error": {"message": "no"}}, 400)
     return StreamingResponse(iter(BROKEN[case]), media_type="text/event-stream")
@@ -52,7 +76,6 @@ async def chat(request: Request) -> StreamingResponse | JSONResponse:
 def url() -> Iterator[str]:
     routes = [
         Route("/dflash_viz/steps", steps),
-        Route("/dflash_viz/stop", lambda _: JSONResponse({}), methods=["POST"]),
         Route("/v1/chat/completions", chat, methods=["POST"]),
     ]
     port = free_port()
@@ -67,12 +90,15 @@ def url() -> Iterator[str]:
     thread.join()
 
 
-async def run(url: str, case: str) -> list[Line]:
+def client_of(url: str) -> LaneClient:
     tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1, "c": 2}, unk_token="a"))
     fingerprint = Fingerprint("dflash", ModelPrint("t"))
-    client = LaneClient("dflash", url, "token", fingerprint, Detokenizer(tokenizer), "m")
+    return LaneClient("dflash", url, "token", fingerprint, Detokenizer(tokenizer), "m")
+
+
+async def run(url: str, case: str) -> list[Line]:
     async with asyncio.timeout(15):
-        return [line async for line in client.run([Message("user", case)], Sampling())]
+        return [line async for line in client_of(url).run([Message("user", case)], Sampling())]
 
 
 @pytest.mark.parametrize(
@@ -109,3 +135,50 @@ async def test_a_fault_of_the_hooks_is_seen_even_before_the_answer_began(url: st
 async def test_no_server(url: str) -> None:
     with pytest.raises(LaneError, match="broke"):
         await run(f"http://127.0.0.1:{free_port()}", "nothing")
+
+
+async def stopped(url: str, case: str) -> list[Line]:
+    """A run that is stopped once the server has the request and every chunk of it is there."""
+    asked.clear()
+    hung_up.clear()
+    run = client_of(url).run([Message("user", case)], Sampling())
+    lines: list[Line] = []
+    stopping = None
+    async with asyncio.timeout(15):
+        if not ENDLESS[case]:
+            stopping = asyncio.create_task(stop_later(run))
+        async for line in run:
+            lines.append(line)
+            if isinstance(line, Step):
+                await run.stop()
+                await run.stop()  # pressed twice
+    if stopping is not None:
+        await stopping
+    return lines
+
+
+async def stop_later(run: LaneRun | CountedRun) -> None:
+    assert await asyncio.to_thread(asked.wait, 10)
+    await run.stop()
+
+
+@pytest.mark.parametrize(("case", "tokens"), [("no token yet", 0), ("a token", 1)])
+async def test_stopping_hangs_up_and_keeps_what_has_come(url: str, case: str, tokens: int) -> None:
+    header, *had, end = await stopped(url, case)
+    assert isinstance(header, Header)
+    assert isinstance(end, End)
+    assert (end.finish_reason, end.error) == ("abort", None)
+    assert (len(had), end.num_output_tokens, end.text) == (tokens, tokens, "a" * tokens)
+    assert await asyncio.to_thread(hung_up.wait, 10), "the server still answers"
+
+
+async def test_what_is_stopped_before_it_began_is_never_asked(url: str) -> None:
+    asked.clear()
+    run = client_of(url).run([Message("user", "a token")], Sampling())
+    await run.stop()
+    async with asyncio.timeout(15):
+        header, end = [line async for line in run]
+    assert isinstance(header, Header)
+    assert isinstance(end, End)
+    assert end.finish_reason == "abort"
+    assert not asked.is_set()

@@ -270,7 +270,6 @@ async def test_routes_want_the_token(lane: Lane) -> None:
             for method, path in [
                 ("GET", "/hello"),
                 ("GET", "/steps"),
-                ("POST", "/stop"),
                 ("DELETE", "/hooks"),
             ]:
                 answer = await http.request(method, ROUTE + path, headers=headers)
