@@ -1,4 +1,5 @@
-"""What can be told of a lane before its engine starts: whether drafter and target fit each other.
+"""What can be told of a lane before its engine starts: whether drafter and target fit each other, and the
+GPU (``device.py``).
 
 vLLM finds most of this too, a minute later and as a stack trace. Where a configuration does not say
 enough, the lane is let through: refusing a good pair would be worse.
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dflash_viz.hooks.wire import layer_ids
+from dflash_viz.lanes.device import check_device, check_models, engine_gpus
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.spec import LaneSpec
 from dflash_viz.trace import PLAIN
@@ -23,7 +25,30 @@ MISFIT = "A drafter works only with the target it was trained for."
 
 
 def check_spec(spec: LaneSpec) -> None:
-    """Raise ``LaneError`` for a lane that cannot run whatever its models are."""
+    """Raise ``LaneError`` for a lane that cannot run here whatever its models are."""
+    _drafting(spec)
+    check_device(spec, engine_gpus(spec))
+
+
+def check_pair(spec: LaneSpec, target: Path, drafter: Path | None) -> None:
+    """Raise ``LaneError`` when the drafter was not made for this target, K is over its block, or the GPU
+    has no room for the two or cannot run them.
+
+    ``target`` and ``drafter`` are model folders.
+    """
+    gpus = engine_gpus(spec)
+    if drafter is None and not gpus:
+        return
+    theirs = _config(target)
+    models = [(target, theirs)]
+    if drafter is not None:
+        ours = _config(drafter)
+        _fit(spec, theirs, ours)
+        models.append((drafter, ours))
+    check_models(spec, gpus, models)
+
+
+def _drafting(spec: LaneSpec) -> None:
     if spec.method == PLAIN:
         return
     if spec.num_speculative_tokens < 1:
@@ -35,14 +60,8 @@ def check_spec(spec: LaneSpec) -> None:
         raise LaneError(f"Lane {spec.name!r} has no drafter: name one in the preset (drafter: ...).")
 
 
-def check_pair(spec: LaneSpec, target: Path, drafter: Path | None) -> None:
-    """Raise ``LaneError`` when the drafter was not made for this target, or K is over its block.
-
-    ``target`` and ``drafter`` are model folders.
-    """
-    if drafter is None:
-        return
-    theirs, ours = _config(target), _config(drafter)
+def _fit(spec: LaneSpec, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+    """Whether the drafter was made for the target, by their configurations."""
     _vocabulary(spec, theirs, ours)
     if spec.method in READS_TARGET:
         _hidden(spec, theirs, ours)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
+from dflash_viz.lanes.options import cache_bytes, whole
 from dflash_viz.space.hardware import HARDWARE, UNFIT
 from dflash_viz.space.model import Spacefile
 from dflash_viz.weights.resolver import ROOT
@@ -23,7 +24,6 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|API_?KEY", re.IGNORECASE)
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.-]*")
-_SIZES = {"": 1, "k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
 
 
 class Finding(NamedTuple):
@@ -155,7 +155,7 @@ def _room(space: Spacefile, lanes: Iterable[LaneSpec]) -> Iterator[Finding]:
     say itself where it fits."""
     fields = ("kind", "hardware", "preset")
     gpus, memory_gb = HARDWARE[space.hardware]
-    wanted = max(_whole(lane.engine.get("tensor-parallel-size", 1)) for lane in lanes)
+    wanted = max(whole(lane, "tensor-parallel-size", 1) or 0 for lane in lanes)
     if gpus and wanted > gpus:
         message = f"The preset {space.preset} needs {wanted} GPUs; {space.hardware} has {gpus}."
         yield Finding(fields, message)
@@ -174,20 +174,8 @@ def _caches_gb(lanes: Iterable[LaneSpec]) -> float:
     devices: dict[str, float] = {}
     for lane in lanes:
         device = lane.environment.get("CUDA_VISIBLE_DEVICES", "")
-        size = _gigabytes(lane.engine.get("kv-cache-memory-bytes", 0))
-        devices[device] = devices.get(device, 0.0) + size
-    return max(devices.values())
-
-
-def _whole(number: object) -> int:
-    """An option's number; what is none is for vLLM to refuse."""
-    return int(str(number)) if str(number).isdecimal() else 0
-
-
-def _gigabytes(size: object) -> float:
-    """A size as vLLM's options give it: bytes, or a number with k, m, g (decimal) or K, M, G (binary)."""
-    parts = re.fullmatch(r"([\d.]+)([kKmMgG]?)", str(size))
-    return float(parts[1]) * _SIZES[parts[2]] / 10**9 if parts else 0.0
+        devices[device] = devices.get(device, 0.0) + cache_bytes(lane)
+    return max(devices.values()) / 10**9
 
 
 def _models(space: Spacefile) -> Iterator[Finding]:
