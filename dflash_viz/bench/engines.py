@@ -13,7 +13,7 @@ import msgspec
 
 from dflash_viz.lanes import Fleet, Lane, LaneError, LaneSpec
 from dflash_viz.lanes.client import LaneClient
-from dflash_viz.lanes.face import STARTING
+from dflash_viz.lanes.face import STARTED, STARTING
 
 Tell = Callable[[str], None]
 LOOK_EVERY_S = 0.5
@@ -72,9 +72,10 @@ class FleetEngines:
         if self._fleet.busy:
             tell("waits: a question has the machine")
         async with self._fleet.device():
-            if same and lane is not None and lane.client is not None:
-                yield _with_steps(lane.client)
+            if same and lane is not None and lane.status.state in STARTED:
+                yield _with_steps(await self._fleet.awake(spec.name))
                 return
+            await self._fleet.all_asleep()
             async with self._own.ready(spec, concurrency, tell) as client:
                 yield client
 

@@ -15,14 +15,15 @@ from dflash_viz.lanes.spec import LaneSpec
 from dflash_viz.lanes.stream import stream_steps
 from dflash_viz.trace import Message, Sampling, Step
 
-State = Literal["queued", "weights", "loading", "ready", "failed", "stopped"]
+State = Literal["queued", "weights", "loading", "ready", "asleep", "waking", "failed", "stopped"]
 STARTING: tuple[State, ...] = ("queued", "weights", "loading")
+STARTED: tuple[State, ...] = ("ready", "asleep", "waking")
 ENDED: tuple[State, ...] = ("failed", "stopped")
 
 
 class LaneStatus(msgspec.Struct, frozen=True):
-    """Where a lane stands; ``progress`` from 0 to 1 while it starts, ``seconds_left`` when a start of
-    this lane has been timed before."""
+    """Where a lane stands; ``progress`` from 0 to 1 while it starts or wakes, ``seconds_left`` when a
+    start of this lane has been timed before."""
 
     state: State
     message: str
@@ -41,10 +42,11 @@ class LaneFace(ABC):
         self.client: LaneClient | None = None
         self.status = LaneStatus("queued", "waiting to start")
 
-    def answer_with(self, client: LaneClient) -> None:
-        """From now on it answers."""
+    def answer_with(self, client: LaneClient, note: str = "") -> None:
+        """From now on it answers; ``note`` is what else there is to say of it."""
         self.client = client
-        self.status = LaneStatus("ready", "counts only" if client.counts_only else "ready")
+        words = ["counts only"] if client.counts_only else []
+        self.status = LaneStatus("ready", "; ".join([*words, note] if note else words) or "ready")
 
     @abstractmethod
     def start(self) -> None:
@@ -72,11 +74,14 @@ class LaneFace(ABC):
         """End it for good."""
 
     def wait_ready(self, timeout: float = 600.0) -> None:
-        """Block until the lane is ready. Raises ``LaneError`` when it fails instead."""
+        """Block until its engine has started: it is ready, or sleeps where one is awake at a time.
+
+        Raises ``LaneError`` when it fails instead.
+        """
         deadline = time.monotonic() + timeout
         while self.status.state in STARTING and time.monotonic() < deadline:
             time.sleep(0.1)
-        if self.status.state != "ready":
+        if self.status.state not in STARTED:
             raise LaneError(self.status.message)
 
     def stream(

@@ -52,8 +52,10 @@ class Lane(LaneFace):
         self._closing = threading.Event()
         self._going = threading.Event()
         self._going.set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._timer = StartTimer(spec.name)
+        # What is said of it beside that it is ready.
+        self._note = ""
 
     def queue(self) -> bool:
         """Make a lane that has ended wait for its start again; whether it had ended."""
@@ -125,7 +127,8 @@ class Lane(LaneFace):
 
     def _set(self, state: State, message: str, progress: float | None = None) -> None:
         left = self._timer.seconds_left() if state == "loading" else None
-        self.status = LaneStatus(state, message, progress, left)
+        with self._lock:
+            self.status = LaneStatus(state, message, progress, left)
 
     def _live(self, previous: threading.Thread | None) -> None:
         if previous is not None:  # a failed engine may still be on its way out
@@ -150,7 +153,7 @@ class Lane(LaneFace):
             self._check_open()
             with self._lock:
                 if self._going.is_set():
-                    self.answer_with(client)
+                    self.answer_with(client, self._note)
                     return
 
     def _start_engine(self) -> LaneClient:
@@ -158,15 +161,21 @@ class Lane(LaneFace):
         target, target_hash = self._weights(self.spec.target)
         drafter, drafter_hash = self._weights(self.spec.drafter) if self.spec.drafter else (None, None)
         check_pair(self.spec, target, drafter)
-        self._server = EngineServer(self.spec, target, drafter)
+        self._server = self._make_server(target, drafter)
         self._timer.start()
         self._server.start(self._loading)
         client = connect(self.spec, self._server, target, (target_hash, drafter_hash))
         self._loading(0.99, "warming up")
-        for _ in stream_steps(client.run(WARM_UP, Sampling(max_tokens=24))):
-            self._check_open()
+        self._warm_up(client)
         self._timer.stop()
         return client
+
+    def _make_server(self, target: Path, drafter: Path | None) -> EngineServer:
+        return EngineServer(self.spec, target, drafter)
+
+    def _warm_up(self, client: LaneClient) -> None:
+        for _ in stream_steps(client.run(WARM_UP, Sampling(max_tokens=24))):
+            self._check_open()
 
     def _check_open(self) -> None:
         """Holds a paused start, and ends a closed one, wherever it is."""
@@ -215,11 +224,15 @@ class Lane(LaneFace):
         misses = 0
         while not self._closing.wait(WATCH_INTERVAL_S):
             health = self._server.health()
-            misses = 0 if health == "good" else misses + 1
+            # One that sleeps, or is on its way there or back, has nobody to answer.
+            misses = 0 if health == "good" or self.client is None else misses + 1
             if health == "dead" or misses > MISSES_ALLOWED:
                 if self._closing.is_set():
                     return
-                raise LaneError(f"The engine has ended unexpectedly. {self._server.failure()}")
+                raise LaneError(self._death(self._server))
+
+    def _death(self, server: EngineServer) -> str:
+        return f"The engine has ended unexpectedly. {server.failure()}"
 
 
 def _signal_all(processes: Iterable[psutil.Process], action: Callable[[psutil.Process], None]) -> None:

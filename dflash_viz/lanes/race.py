@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from dflash_viz.lanes.client import LaneRun
+from dflash_viz.lanes.client import LaneClient, LaneRun
 from dflash_viz.lanes.counted import CountedRun, Text
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.face import ENDED, LaneFace
@@ -20,6 +20,8 @@ TurnState = Literal["waiting", "loading", "running", "done", "stopped", "failed"
 WAIT_S = 0.5
 BUSY = "waits: another question has the machine"
 STARTS_LATER = "its engine starts after the others"
+OTHER_STARTS = "waits: another engine starts and has the GPU"
+WAKES = "wakes up when the others are asleep"
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -38,8 +40,9 @@ class Race:
     """One prompt on some lanes of a fleet; ``events`` runs it, ``stop`` ends it at once.
 
     Lanes run one after another, those that are ready first, so that none takes time from another;
-    ``contended`` runs them at the same time instead, and their traces say so. A lane that fails
-    does not disturb the others.
+    ``contended`` runs them at the same time instead, and their traces say so; where one engine is awake
+    at a time they run one after another all the same, each woken before its time begins. A lane that
+    fails does not disturb the others.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Race:
         self._messages = messages
         self._sampling = sampling
         self._top_k = top_k
-        self._contended = contended
+        self._contended = contended and not fleet.room.one_awake
         self._events: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
         self._told: dict[str, Turn] = {}
         self._runs: dict[str, LaneRun | CountedRun] = {}
@@ -108,6 +111,8 @@ class Race:
         while not self._stopped and (lane := await self._next_ready()) is not None:
             if self._fleet.busy:
                 self._tell(lane, Turn("waiting", BUSY))
+            elif self._fleet.starting:
+                self._tell(lane, Turn("waiting", OTHER_STARTS))
             async with self._fleet.device():
                 await self._run(lane, [])
 
@@ -121,26 +126,52 @@ class Race:
             await asyncio.gather(*runs)
 
     async def _next_ready(self) -> LaneFace | None:
-        """The first waiting lane that is ready; waits for one while any may still become so."""
+        """The first waiting lane that is ready, else that sleeps; waits for one while any may still
+        become so."""
         while self._waiting:
+            asleep = None
             for lane in list(self._waiting):
                 status = lane.status
                 if status.state == "ready":
                     self._waiting.remove(lane)
                     return lane
-                if status.state in ENDED:
+                if status.state == "asleep":
+                    asleep = asleep or lane
+                elif status.state in ENDED:
                     self._waiting.remove(lane)
                     self._tell(lane, Turn("failed", status.message))
                 else:
-                    words = status.message if status.state != "queued" else STARTS_LATER
-                    self._tell(lane, Turn("loading", words, status.progress, status.seconds_left))
+                    self._tell_progress(lane)
+            if asleep is not None:
+                self._waiting.remove(asleep)
+                return asleep
             await asyncio.sleep(WAIT_S)
         return None
 
+    def _tell_progress(self, lane: LaneFace) -> None:
+        """A lane is on its way to be ready."""
+        status = lane.status
+        words = {"queued": STARTS_LATER, "asleep": WAKES}.get(status.state, status.message)
+        self._tell(lane, Turn("loading", words, status.progress, status.seconds_left))
+
+    async def _awake(self, lane: LaneFace) -> LaneClient | None:
+        """The lane's client once its engine is awake; None, and the lane is told, when it will not be."""
+        waking = asyncio.create_task(self._fleet.awake(lane.spec.name))
+        try:
+            if lane.status.state in ("asleep", "waking"):
+                self._tell_progress(lane)
+            while not (await asyncio.wait([waking], timeout=WAIT_S))[0]:
+                self._tell_progress(lane)
+            return waking.result()
+        except LaneError as error:
+            self._tell(lane, Turn("failed", str(error)))
+            return None
+        finally:
+            waking.cancel()
+
     async def _run(self, lane: LaneFace, contended_with: list[str]) -> None:
-        client, name = lane.client, lane.spec.name
-        if client is None:
-            self._tell(lane, Turn("failed", "its engine has just ended"))
+        name = lane.spec.name
+        if (client := await self._awake(lane)) is None:
             return
         run = client.run(self._messages, self._sampling, self._top_k, contended_with)
         self._runs[name] = run

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dflash_viz.lanes import Fleet, Race, Text, Turn
 from dflash_viz.lanes.detokenize import TextStream
+from dflash_viz.lanes.face import ENDED
 from dflash_viz.metrics import CopyFinder
 from dflash_viz.trace import End, Header, Line, Message, Sampling, Step, Trace
 from dflash_viz.ui.frames import batches
@@ -35,6 +36,10 @@ from dflash_viz.views.text_verdict import TextVerdict
 
 RETRY_HINT = "Press its retry button at the top of the page; the other lanes go on."
 BACK_IN_BOX = "Your question is back in the box."
+IN_TURN = (
+    "You asked for all lanes at the same time. Their engines have no room beside each other on this GPU, so "
+    "they answered one after another, each woken when it was its turn."
+)
 
 
 @dataclass
@@ -112,7 +117,16 @@ class Question:
         """Yield a frame whenever something has changed, at most 20 a second."""
         text = self.messages[-1].content
         apart = not self.fleet.shares_machine
-        frame = Frame(run_line("live", text, contended=self.contended, address=self.run.id, apart=apart))
+        in_turn = self.contended and self.fleet.room.one_awake and len(self.lanes) > 1
+        line = run_line(
+            "live",
+            text,
+            note=IN_TURN if in_turn else "",
+            contended=self.contended and not in_turn,
+            address=self.run.id,
+            apart=apart,
+        )
+        frame = Frame(line)
         clients = [self.fleet.lanes[name].client for name in self.lanes]
         frame.document += definitions_line(any(c is not None and c.counts_only for c in clients))
         specs = [self.fleet.lanes[name].spec for name in self.lanes]
@@ -231,7 +245,7 @@ class _LaneDrawing:
         lines = turn_line(self.lane, turn.state, turn.message, turn.progress, turn.seconds_left)
         if turn.state == "failed":
             died = self.trace is not None and self.trace.end is not None
-            ended = died or self.fleet.lanes[self.lane].status.state != "ready"
+            ended = died or self.fleet.lanes[self.lane].status.state in ENDED
             lines += problem_line(turn.message, RETRY_HINT if ended else "", self.lane)
         return lines
 

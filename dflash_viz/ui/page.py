@@ -282,8 +282,8 @@ class Page(Layout):
         return [self._chips(), *(gr.update(visible=state in ("failed", "stopped")) for state in states)]
 
     def _chips(self) -> str:
-        styles = self.styles
-        return chips_html([_chip(lane, styles[name]) for name, lane in self.lanes.items()])
+        styles, note = self.styles, self.fleet.room.why if self.fleet is not None else ""
+        return chips_html([_chip(lane, styles[name]) for name, lane in self.lanes.items()], note)
 
 
 def _greeting(run: Run, engine: bool) -> Run:

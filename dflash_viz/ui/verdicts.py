@@ -46,11 +46,10 @@ async def ask_target(fleet: Fleet, traces: Sequence[Trace]) -> Best:
     async with fleet.device():
         for lane, parting in unknown.items():
             reference = parting.reference
-            client = fleet.lanes[reference.header.lane].client
             before = reference.header.prompt_token_ids + reference.output_token_ids[: parting.difference.at]
             with contextlib.suppress(LaneError):
-                if client is not None:
-                    best[lane] = await client.next_token_probabilities(before)
+                client = await fleet.awake(reference.header.lane)
+                best[lane] = await client.next_token_probabilities(before)
     return best
 
 

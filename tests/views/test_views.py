@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -181,3 +182,23 @@ def test_chips_escape_and_speak() -> None:
     assert "about 24 s left" in bar
     assert "progressbar" not in chips_html([Chip(STYLE, "ready", "ready")])
     assert "recorded runs only" in chips_html([])
+
+
+@pytest.mark.parametrize(
+    ("state", "mark", "words"), [("asleep", "☾", "memory"), ("waking", "◓", "acceptance length")]
+)
+def test_a_state_that_words_alone_do_not_explain_has_a_title(state: str, mark: str, words: str) -> None:
+    html = chips_html([Chip(STYLE, state, state)])
+    assert f"dv-{state}" in html
+    assert f"{mark}</span> {state}<" in html
+    title = re.search(r' title="([^"]+)"', html)
+    assert title is not None
+    assert words in title[1]
+    assert "title=" not in chips_html([Chip(STYLE, "ready", "ready")])
+
+
+def test_what_all_lanes_share_is_said_once() -> None:
+    html = chips_html([Chip(STYLE, "asleep"), Chip(STYLE, "ready")], HOSTILE)
+    assert html.count("dv-chips-note") == 1
+    assert "<img" not in html
+    assert "dv-chips-note" not in chips_html([Chip(STYLE, "ready")])
