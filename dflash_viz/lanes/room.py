@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dflash_viz.lanes.gpus import CHOICE, visible_gpus
+from dflash_viz.lanes.device import engine_gpus
+from dflash_viz.lanes.gpus import CHOICE
 from dflash_viz.lanes.spec import LaneSpec
 
 # The share of the free memory that stays free: engines take a little more while they start.
@@ -23,14 +24,15 @@ class Room(msgspec.Struct, frozen=True):
 def find_room(specs: Sequence[LaneSpec]) -> Room:
     """Compare what the lanes take with what is free now, before any has started.
 
-    A lane that does not say what it takes counts as fitting, and so does everything where there is no GPU.
+    A lane that does not say what it takes counts as fitting, and so does everything where engines run on
+    the CPU.
     """
     by_gpu: dict[str | None, list[LaneSpec]] = {}
     for spec in specs:
         by_gpu.setdefault(spec.environment.get(CHOICE), []).append(spec)
-    for chosen, sharing in by_gpu.items():
+    for sharing in by_gpu.values():
         needed = sum(spec.memory_gb for spec in sharing)
-        if len(sharing) > 1 and needed and (gpus := visible_gpus(chosen)):
+        if len(sharing) > 1 and needed and (gpus := engine_gpus(sharing[0])):
             usable = (1 - SPARE) * gpus[0].free / 1e9
             if needed > usable:
                 return Room(True, _why(len(sharing), needed, usable))

@@ -16,6 +16,7 @@ import psutil
 from dflash_viz.hooks.wire import ROUTE
 from dflash_viz.lanes.access import credentials
 from dflash_viz.lanes.client import LaneClient
+from dflash_viz.lanes.device import weight_bytes
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.face import ENDED, State
 from dflash_viz.lanes.lane import Lane
@@ -40,7 +41,7 @@ class Sleeper(Lane):
         super().__init__(spec)
         # The client while the engine sleeps.
         self._resting: LaneClient | None = None
-        self._weight_bytes = 0
+        self._weight_bytes = 0.0
         # The self-test's AL when the lane first became ready.
         self._first_al: float | None = None
         # What was wrong when it last woke.
@@ -142,8 +143,8 @@ class Sleeper(Lane):
     def _make_server(self, target: Path, drafter: Path | None) -> EngineServer:
         self._verdict = ""
         folders = [target] if drafter is None else [target, drafter]
-        files = [file for folder in folders for file in folder.glob("*.safetensors")]
-        self._weight_bytes = sum(file.stat().st_size for file in files)
+        dtype = self.spec.engine.get("dtype")
+        self._weight_bytes = sum(weight_bytes(folder, dtype) for folder in folders)
         engine = {**self.spec.engine, "enable-sleep-mode": True}
         return EngineServer(msgspec.structs.replace(self.spec, engine=engine), target, drafter)
 

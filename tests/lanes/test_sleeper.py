@@ -217,17 +217,17 @@ def no_ram(monkeypatch: pytest.MonkeyPatch, available: float) -> None:
 def test_a_start_is_refused_where_memory_cannot_hold_the_weights(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    no_ram(monkeypatch, 1e9)
+    no_ram(monkeypatch, 3.9e9)
     fleet = made("a", "b", start=False)
     fleet.start()
     until(lambda: fleet.lanes["b"].status.state == "failed")
     assert fleet.lanes["a"].status.state == "ready"
     assert "'a' has the GPU and cannot be put to sleep" in fleet.lanes["b"].status.message
-    assert "0.0 GB of this machine's memory, where 1.0 GB are" in fleet.lanes["b"].status.message
-    no_ram(monkeypatch, 2e9)
+    assert "3.0 GB of this machine's memory, where 3.9 GB are" in fleet.lanes["b"].status.message
+    no_ram(monkeypatch, 4.1e9)
     fleet.retry("b")
     until(lambda: states(fleet) == ["asleep", "ready"])
-    no_ram(monkeypatch, 1e9)
+    no_ram(monkeypatch, 3.9e9)
     seen = asyncio.run(run(race(fleet, "a", "b")))
     assert dict(seen.turns) == {"a": "failed", "b": "done"}
     assert "'b' has the GPU" in seen.messages["a"]
@@ -360,6 +360,12 @@ def test_a_benchmark_takes_the_lane_or_the_whole_gpu(made: Made, monkeypatch: py
     monkeypatch.undo()
 
 
+@pytest.fixture
+def gpu_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines run on a GPU, if there is one."""
+    monkeypatch.setattr("dflash_viz.lanes.device.is_cpu_build", lambda: False)
+
+
 def sized(*sizes: float, **environment: str) -> list[LaneSpec]:
     """Lanes that take so many GB."""
     return [
@@ -367,6 +373,7 @@ def sized(*sizes: float, **environment: str) -> list[LaneSpec]:
     ]
 
 
+@pytest.mark.usefixtures("gpu_build")
 def test_engines_that_fit_stay_resident(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     put_smi(monkeypatch, tmp_path, H200)  # 150.1 GB are free
     assert find_room(sized(40, 40, 40, 22)) == Room()
@@ -378,6 +385,7 @@ def test_engines_that_fit_stay_resident(monkeypatch: pytest.MonkeyPatch, tmp_pat
     )
 
 
+@pytest.mark.usefixtures("gpu_build")
 def test_each_gpu_has_its_own_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     put_smi(monkeypatch, tmp_path, TWO)  # 23.7 and 9.4 GB are free
     first, second = ({"CUDA_VISIBLE_DEVICES": number} for number in "01")
@@ -387,6 +395,13 @@ def test_each_gpu_has_its_own_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert "2 engines need 9 GB of GPU memory, 9 GB are free" in found.why
 
 
+@pytest.mark.usefixtures("gpu_build")
 def test_without_a_gpu_nobody_sleeps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     put_smi(monkeypatch, tmp_path, None)
     assert find_room(sized(50, 50)) == Room()
+
+
+def test_vllms_build_for_cpus_does_not_sleep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    put_smi(monkeypatch, tmp_path, H200)
+    monkeypatch.setattr("dflash_viz.lanes.device.is_cpu_build", lambda: True)
+    assert find_room(sized(100, 100)) == Room()
