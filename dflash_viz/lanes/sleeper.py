@@ -26,8 +26,10 @@ from dflash_viz.lanes.spec import LaneSpec
 
 # Moving a large model's weights takes seconds, making room for them in pinned memory several more.
 SWITCH_TIMEOUT_S = 300.0
-# What the rest of the machine keeps.
+# What the rest of the machine keeps, and how much more than their size weights take: pinned memory comes in
+# powers of two. An engine never gives it back, and sleeps in it again the next time.
 RAM_MARGIN = 10**9
+PINNED = 1.5
 LOST_DRAFTER = (
     "Usual cause: the drafter's weights are gone, as after a sleep at level 2, or were changed on disk."
 )
@@ -41,7 +43,8 @@ class Sleeper(Lane):
         super().__init__(spec)
         # The client while the engine sleeps.
         self._resting: LaneClient | None = None
-        self._weight_bytes = 0.0
+        # What this machine's memory must still have for it.
+        self._ram_needed = 0.0
         # The self-test's AL when the lane first became ready.
         self._first_al: float | None = None
         # What was wrong when it last woke.
@@ -72,15 +75,15 @@ class Sleeper(Lane):
             self._verdict = f"Its engine could not be put to sleep, and was ended: {error}"
             self._end_engine()
             return
-        self._resting = client
+        self._resting, self._ram_needed = client, 0.0
         self._move("ready", "asleep", "asleep")
 
     def _check_ram(self) -> None:
         free = psutil.virtual_memory().available
-        if self._weight_bytes + RAM_MARGIN > free:
+        if self._ram_needed and self._ram_needed + RAM_MARGIN > free:
             raise LaneError(
                 f"Lane {self.spec.name!r} has the GPU and cannot be put to sleep: its weights need "
-                f"{self._weight_bytes / 1e9:.1f} GB of this machine's memory, where {free / 1e9:.1f} GB are "
+                f"{self._ram_needed / 1e9:.1f} GB of this machine's memory, where {free / 1e9:.1f} GB are "
                 "available. Close other programs, or give the preset fewer lanes or smaller models."
             )
 
@@ -144,7 +147,7 @@ class Sleeper(Lane):
         self._verdict = ""
         folders = [target] if drafter is None else [target, drafter]
         dtype = self.spec.engine.get("dtype")
-        self._weight_bytes = sum(weight_bytes(folder, dtype) for folder in folders)
+        self._ram_needed = PINNED * sum(weight_bytes(folder, dtype) for folder in folders)
         engine = {**self.spec.engine, "enable-sleep-mode": True}
         return EngineServer(msgspec.structs.replace(self.spec, engine=engine), target, drafter)
 

@@ -217,21 +217,26 @@ def no_ram(monkeypatch: pytest.MonkeyPatch, available: float) -> None:
 def test_a_start_is_refused_where_memory_cannot_hold_the_weights(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    no_ram(monkeypatch, 3.9e9)
+    no_ram(monkeypatch, 5.4e9)
     fleet = made("a", "b", start=False)
     fleet.start()
     until(lambda: fleet.lanes["b"].status.state == "failed")
     assert fleet.lanes["a"].status.state == "ready"
     assert "'a' has the GPU and cannot be put to sleep" in fleet.lanes["b"].status.message
-    assert "3.0 GB of this machine's memory, where 3.9 GB are" in fleet.lanes["b"].status.message
-    no_ram(monkeypatch, 4.1e9)
+    assert "4.5 GB of this machine's memory, where 5.4 GB are" in fleet.lanes["b"].status.message
+    no_ram(monkeypatch, 5.6e9)
     fleet.retry("b")
     until(lambda: states(fleet) == ["asleep", "ready"])
-    no_ram(monkeypatch, 3.9e9)
+    no_ram(monkeypatch, 5.4e9)
     seen = asyncio.run(run(race(fleet, "a", "b")))
     assert dict(seen.turns) == {"a": "failed", "b": "done"}
     assert "'b' has the GPU" in seen.messages["a"]
     assert states(fleet) == ["asleep", "ready"], "the one that is awake stays so"
+    no_ram(monkeypatch, 5.6e9)
+    awake(fleet, "a")
+    no_ram(monkeypatch, 0)
+    awake(fleet, "b")  # both have slept, and keep what they slept in
+    assert states(fleet) == ["asleep", "ready"]
 
 
 def test_an_engine_that_dies_asleep_is_noticed(made: Made) -> None:
