@@ -80,11 +80,10 @@ class CountedRun:
         try:
             await self._meter.begin()
             tasks = [asyncio.create_task(self._ask()), asyncio.create_task(self._meter.watch())]
-            async with contextlib.aclosing(self._lines()) as lines:
+            async with contextlib.aclosing(self._lines(tasks[0])) as lines:
                 async for line in lines:
                     yield line
         finally:
-            # Closing the answer's connection makes vLLM abort the request, should it still run.
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -95,7 +94,7 @@ class CountedRun:
         async with self._client.http() as http:
             await read_answer(http, body, self._request_id, self._events.put_nowait)
 
-    async def _lines(self) -> AsyncGenerator[Line | Text]:
+    async def _lines(self, asking: asyncio.Task[None]) -> AsyncGenerator[Line | Text]:
         error = None
         while error is None and (event := await self._events.get()) is not _STOPPED:
             error = self._trouble(event)
@@ -106,6 +105,8 @@ class CountedRun:
             if isinstance(event, Chunk) and error is None:
                 for line in self._absorb(event):
                     yield line
+        # Hanging up makes vLLM abort a request that still runs, before its counts are read.
+        asking.cancel()
         if not self._begun:  # stopped before the first token: there is an answer, and nothing in it
             yield self._header([])
         self._reason = self._reason or "abort"

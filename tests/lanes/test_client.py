@@ -10,11 +10,11 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 from tokenizers import Tokenizer, models
 
-from dflash_viz.lanes import CountedRun, LaneClient, LaneError
+from dflash_viz.lanes import CountedRun, LaneClient, LaneError, Text
 from dflash_viz.lanes.client import LaneRun
 from dflash_viz.lanes.detokenize import Detokenizer
 from dflash_viz.lanes.server import free_port
@@ -50,6 +50,8 @@ async def steps(_: Request) -> StreamingResponse:
 
 
 asked, hung_up = threading.Event(), threading.Event()
+# What the metrics said about a running request, one entry a look.
+seen: list[bool] = []
 
 
 async def endless(first: list[bytes]) -> AsyncIterator[bytes]:
@@ -72,11 +74,19 @@ async def chat(request: Request) -> StreamingResponse | JSONResponse:
     return StreamingResponse(iter(BROKEN[case]), media_type="text/event-stream")
 
 
+async def metrics(_: Request) -> PlainTextResponse:
+    """A request runs from when it was asked until nobody listens to it."""
+    running = asked.is_set() and not hung_up.is_set()
+    seen.append(running)
+    return PlainTextResponse(f'vllm:num_requests_running{{engine="0"}} {float(running)}\n')
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     routes = [
         Route("/dflash_viz/steps", steps),
         Route("/v1/chat/completions", chat, methods=["POST"]),
+        Route("/metrics", metrics),
     ]
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), port=port, log_level="error"))
@@ -90,10 +100,11 @@ def url() -> Iterator[str]:
     thread.join()
 
 
-def client_of(url: str) -> LaneClient:
+def client_of(url: str, counts_only: str = "") -> LaneClient:
     tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1, "c": 2}, unk_token="a"))
     fingerprint = Fingerprint("dflash", ModelPrint("t"))
-    return LaneClient("dflash", url, "token", fingerprint, Detokenizer(tokenizer), "m")
+    table = Detokenizer(tokenizer)
+    return LaneClient("dflash", url, "token", fingerprint, table, "m", counts_only=counts_only)
 
 
 async def run(url: str, case: str) -> list[Line]:
@@ -137,19 +148,20 @@ async def test_no_server(url: str) -> None:
         await run(f"http://127.0.0.1:{free_port()}", "nothing")
 
 
-async def stopped(url: str, case: str) -> list[Line]:
+async def stopped(url: str, case: str, counts_only: str = "") -> list[Line | Text]:
     """A run that is stopped once the server has the request and every chunk of it is there."""
     asked.clear()
     hung_up.clear()
-    run = client_of(url).run([Message("user", case)], Sampling())
-    lines: list[Line] = []
+    seen.clear()
+    run = client_of(url, counts_only).run([Message("user", case)], Sampling())
+    lines: list[Line | Text] = []
     stopping = None
     async with asyncio.timeout(15):
         if not ENDLESS[case]:
             stopping = asyncio.create_task(stop_later(run))
         async for line in run:
             lines.append(line)
-            if isinstance(line, Step):
+            if isinstance(line, Step | Text):
                 await run.stop()
                 await run.stop()  # pressed twice
     if stopping is not None:
@@ -162,14 +174,19 @@ async def stop_later(run: LaneRun | CountedRun) -> None:
     await run.stop()
 
 
+@pytest.mark.parametrize("counts_only", ["", "no hooks"])
 @pytest.mark.parametrize(("case", "tokens"), [("no token yet", 0), ("a token", 1)])
-async def test_stopping_hangs_up_and_keeps_what_has_come(url: str, case: str, tokens: int) -> None:
-    header, *had, end = await stopped(url, case)
+async def test_stopping_hangs_up_and_keeps_what_has_come(
+    url: str, case: str, tokens: int, counts_only: str
+) -> None:
+    header, *had, end = await stopped(url, case, counts_only)
     assert isinstance(header, Header)
     assert isinstance(end, End)
     assert (end.finish_reason, end.error) == ("abort", None)
     assert (len(had), end.num_output_tokens, end.text) == (tokens, tokens, "a" * tokens)
     assert await asyncio.to_thread(hung_up.wait, 10), "the server still answers"
+    if counts_only:
+        assert seen[-1] is False, "the counts were read while the request still ran"
 
 
 async def test_what_is_stopped_before_it_began_is_never_asked(url: str) -> None:
