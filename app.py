@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dflash_viz.bench.record import read_gallery
 from dflash_viz.lanes import Fleet, LaneError, load_preset, read_secrets, read_servers
+from dflash_viz.lanes.auto import AUTO, choose_preset
 from dflash_viz.space import Limits, SpaceError, read_spacefile
 from dflash_viz.trace import TraceError
 from dflash_viz.ui import create_app, launch
@@ -29,7 +30,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="See speculative decoding happen, on real engines.")
     parser.add_argument(
-        "--preset", help=f"a preset's name, or a path to its YAML file; {DEFAULT_PRESET} by default"
+        "--preset",
+        help=f"a preset's name, a path to its YAML file, or {AUTO}: the largest that this machine has room "
+        f"for; {DEFAULT_PRESET} by default",
     )
     parser.add_argument("--host", help="the interface to listen on; 127.0.0.1 by default, 0.0.0.0 in a Space")
     parser.add_argument("--port", type=int, help=f"the port to listen on; {DEFAULT_PORT} by default")
@@ -84,14 +87,27 @@ def settle(options: argparse.Namespace) -> Settings:
     space = None if path is None else read_spacefile(path)
     host = options.host or ("0.0.0.0" if in_space else "127.0.0.1")
     port = options.port if options.port is not None else space.app_port if space else DEFAULT_PORT
+    engine = not options.no_engine and (space is None or space.kind == "engine")
+    asked = options.preset or (space.preset if space else DEFAULT_PRESET)
     return Settings(
-        preset=options.preset or (space.preset if space else DEFAULT_PRESET),
+        preset=pick(asked, engine and not options.server),
         host=host,
         port=port,
-        engine=not options.no_engine and (space is None or space.kind == "engine"),
+        engine=engine,
         local=space is None and host in LOOPBACK,
         limits=space.limits if space else Limits(),
     )
+
+
+def pick(asked: str, starts_engines: bool) -> str:
+    """The preset that is asked for; ``auto`` is for this machine to say, once engines are to start here."""
+    if asked != AUTO:
+        return asked
+    if not starts_engines:
+        return DEFAULT_PRESET
+    choice = choose_preset()
+    print(f"Preset {choice.preset}: {load_preset(choice.preset).title}. {choice.why}", flush=True)
+    return choice.preset
 
 
 def make_fleet(options: argparse.Namespace, settings: Settings) -> Fleet | None:

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 import app
+from dflash_viz.lanes.auto import Choice
+from tests.lanes import smi
+from tests.space.made import VIEWER, spacefile
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -62,3 +65,40 @@ def test_servers_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert app.parse_arguments([]).server == ["a=http://h:1", "http://h:2"]
     assert app.parse_arguments(["--server", "http://h:3"]).server == ["http://h:3"]
     assert app.parse_arguments(["--no-engine"]).server == []
+
+
+def _settled(*arguments: str) -> app.Settings:
+    return app.settle(app.parse_arguments(list(arguments)))
+
+
+def test_a_preset_is_chosen_for_the_machine(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    smi.put_smi(monkeypatch, tmp_path, smi.H200.replace("143155", "12000"))
+    monkeypatch.setattr("dflash_viz.lanes.auto.is_cpu_build", lambda: False)
+    assert _settled("--preset", "auto").preset == "embedded-cuda"
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "Preset embedded-cuda: SmolLM2-135M-Instruct on a GPU. NVIDIA H200 has 12.6 GB free"
+    )
+    assert "Not qwen3-4b: Lane 'dflash' needs 17.3 GB of GPU memory" in said
+    monkeypatch.setattr("dflash_viz.lanes.auto.is_cpu_build", lambda: True)
+    assert _settled("--preset", "auto").preset == "embedded-cpu"
+    assert "is the one for CPUs" in capsys.readouterr().out
+
+
+def test_a_space_may_leave_the_preset_to_its_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(app, "choose_preset", lambda: Choice("qwen3-4b", "There is room."))
+    assert _settled("--spacefile", str(spacefile(tmp_path, preset="auto"))).preset == "qwen3-4b"
+    viewer = spacefile(tmp_path, preset="auto", **VIEWER)
+    assert _settled("--spacefile", str(viewer)).preset == "embedded-cpu"
+
+
+@pytest.mark.parametrize("more", [["--no-engine"], ["--server", "http://h:1"]])
+def test_without_engines_there_is_nothing_to_choose(
+    more: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "choose_preset", None)
+    assert _settled("--preset", "auto", *more).preset == "embedded-cpu"
+    assert capsys.readouterr().out == ""
+    assert _settled("--preset", "mine", *more).preset == "mine"

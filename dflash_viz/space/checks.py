@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
+from dflash_viz.lanes.auto import AUTO
 from dflash_viz.lanes.options import cache_bytes, whole
 from dflash_viz.space.hardware import HARDWARE, UNFIT
 from dflash_viz.space.model import Spacefile
@@ -128,8 +129,8 @@ def _python(space: Spacefile) -> Iterator[Finding]:
 
 
 def _preset(space: Spacefile) -> Iterator[Finding]:
-    """A viewer starts no lanes, so that its preset may be anything."""
-    if space.kind == "viewer":
+    """A viewer starts no lanes, so that its preset may be anything; what the app chooses itself has room."""
+    if space.kind == "viewer" or space.preset == AUTO:
         return
     if "/" in space.preset or space.preset.endswith((".yaml", ".yml")):
         message = "preset must be the name of a file in assets/presets; others are not in the Space."

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from dflash_viz.lanes import load_preset
+from dflash_viz.lanes.auto import AUTO, BY_SIZE, ON_CPU
 from dflash_viz.space.checks import needs_gpu_image
 from dflash_viz.space.dockerfile import dockerfile
 from dflash_viz.space.model import SpaceError, Spacefile
@@ -75,13 +76,18 @@ def copied_files(space: Spacefile) -> list[str]:
 
 
 def _preset_files(space: Spacefile) -> list[str]:
-    """What an engine needs of the repository for its lanes: the preset, and folders with weights."""
+    """What an engine needs of the repository for its lanes: the presets, and folders with weights."""
     if space.kind == "viewer":
         return []
-    lanes = load_preset(space.preset).lanes
+    lanes = [lane for name in _presets(space) for lane in load_preset(name).lanes]
     models = {model for lane in lanes for model in (lane.target, lane.drafter) if model}
     folders = sorted(model for model in models if (ROOT / model).is_dir())
-    return [f"assets/presets/{space.preset}.yaml", *folders]
+    return [*(f"assets/presets/{name}.yaml" for name in _presets(space)), *folders]
+
+
+def _presets(space: Spacefile) -> tuple[str, ...]:
+    """The Space's preset, or those that it may choose from."""
+    return (*BY_SIZE, ON_CPU) if space.preset == AUTO else (space.preset,)
 
 
 def _tracked() -> list[str]:
@@ -95,7 +101,7 @@ def _tracked() -> list[str]:
 
 
 def _uses_embedded(space: Spacefile) -> bool:
-    return any(lane.target == EMBEDDED for lane in load_preset(space.preset).lanes)
+    return any(lane.target == EMBEDDED for name in _presets(space) for lane in load_preset(name).lanes)
 
 
 def _readme(space: Spacefile) -> str:

@@ -102,7 +102,7 @@ def test_the_hardware_is_what_has_room(name: str) -> None:
 def test_engines_share_a_gpu(name: str) -> None:
     for lane in ON_GPUS[name].lanes:
         # vLLM refuses to start where less is free, whatever the cache's size.
-        assert lane.engine["gpu-memory-utilization"] == 0.15
+        assert lane.engine["gpu-memory-utilization"] == 0.05
 
 
 @pytest.mark.parametrize("name", PRESETS)

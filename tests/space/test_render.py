@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from dflash_viz.lanes import load_preset
+from dflash_viz.lanes.auto import BY_SIZE, ON_CPU
 from dflash_viz.lanes.spec import Preset
 from dflash_viz.space import SpaceError, checks
 from dflash_viz.space import render as render_module
@@ -171,6 +172,16 @@ def test_without_a_lane_on_it_the_embedded_target_is_left_out(
     for module in (render_module, checks):
         monkeypatch.setattr(module, "load_preset", lambda _: Preset("Other", lanes))
     assert "embedded" not in (rendered(tmp_path, **GPU) / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("changes", [{}, GPU], ids=["CPU", "GPU"])
+def test_what_the_app_may_choose_is_there(tmp_path: Path, changes: dict[str, Any]) -> None:
+    out = rendered(tmp_path, preset="auto", **changes)
+    assert {f"{name}.yaml" for name in (*BY_SIZE, ON_CPU)} <= {
+        one.name for one in out.glob("assets/presets/*")
+    }
+    assert any((out / "assets" / "drafters").iterdir())
+    assert "dflash_viz.weights embedded" in (out / "Dockerfile").read_text()
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
