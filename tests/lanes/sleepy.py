@@ -44,6 +44,8 @@ class Device:
     awake: set[str] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
     engines: dict[str, Engine] = field(default_factory=dict)
+    # Whether it has room for all.
+    roomy: bool = False
     # How many drafted tokens the next engine of a lane will get right; 2 where nothing is said.
     accepted: dict[str, list[int]] = field(default_factory=dict)
 
@@ -53,7 +55,7 @@ class Device:
 
     def take(self, lane: str) -> None:
         """An engine takes its memory."""
-        if others := self.awake - {lane}:
+        if not self.roomy and (others := self.awake - {lane}):
             self.faults.append(f"{lane} beside {sorted(others)}")
         self.awake.add(lane)
 
@@ -77,6 +79,9 @@ class Engine:
         self.silent = False
         self.gates: dict[str, threading.Event] = {}  # route: answered once it is set
         self.stopped = False
+        self.miscounted = 0
+        self.num_drafts = 0
+        self.num_accepted = 0
         self.streams: dict[str, queue.Queue[bytes | None]] = {}
         self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
@@ -113,6 +118,19 @@ class Engine:
         """Why it ended."""
         return "Log: none"
 
+    def metrics(self) -> str:
+        """As vLLM's server tells its counters: nothing of drafts where there are none."""
+        if self.spec.method == PLAIN:
+            return 'vllm:num_requests_running{a="b"} 0.0'
+        counts = {"drafts": self.num_drafts, "draft_tokens": K * self.num_drafts}
+        counts["accepted_tokens"] = self.num_accepted + self.miscounted
+        lines = [f'vllm:spec_decode_num_{name}_total{{a="b"}} {n}' for name, n in counts.items()]
+        for position in range(K):
+            reached = self.num_drafts if position < self.accepted else 0
+            name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+            lines.append(f'{name}{{position="{position}"}} {reached}')
+        return "\n".join([*lines, 'vllm:num_requests_running{a="b"} 0.0'])
+
     def rows(self, request_id: str) -> Iterator[Row]:
         """The steps of an answer."""
         plain = self.spec.method == PLAIN
@@ -139,6 +157,9 @@ def _handler(engine: Engine) -> type[http.server.BaseHTTPRequestHandler]:
                 self._json({**told, "target": {"name": "t", "dtype": "float32"}})
             elif parts.path == "/dflash_viz/steps":
                 self._steps(parse_qs(parts.query)["prefix"][0])
+            elif parts.path == "/metrics":
+                self._head()
+                self.wfile.write(engine.metrics().encode())
             else:
                 self._json({}, 404)
 
@@ -189,6 +210,8 @@ def _handler(engine: Engine) -> type[http.server.BaseHTTPRequestHandler]:
             for seq, row in enumerate(rows):
                 step = EngineStep(seq, seq + 0.0, seq + 0.5, [row], draft_start=0.1, draft_end=0.2)
                 engine.streams[request_id].put(b"data: " + msgspec.json.encode(step) + b"\n\n")
+                engine.num_drafts += bool(row.drafted)
+                engine.num_accepted += len(row.sampled) - 1
                 choice = {"token_ids": row.sampled, "delta": {"content": "x"}}
                 last = {"finish_reason": "length"} if row is rows[-1] else {}
                 self._chunk({"choices": [{**choice, **last}]})
@@ -219,13 +242,18 @@ def spec(name: str) -> LaneSpec:
 
 @dataclass
 class Made:
-    """Makes fleets on one device; all are closed at the end."""
+    """Makes fleets on one device, with one awake unless it is roomy; all are closed at the end."""
 
     device: Device
     fleets: list[Fleet] = field(default_factory=list)
 
+    @property
+    def room(self) -> Room:
+        """What a fleet finds."""
+        return Room() if self.device.roomy else Room(True, WHY)
+
     def __call__(self, *lanes: str, start: bool = True) -> Fleet:
-        """A fleet of these lanes with one awake; started, and waited for unless a start is held."""
+        """A fleet of these lanes; started and waited for, unless it is not to start yet."""
         fleet = Fleet([spec(name) for name in lanes])
         self.fleets.append(fleet)
         if start:
@@ -253,24 +281,24 @@ def make_folder(folder: Path, size: int = 3 * 10**9) -> Path:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Made]:
     """Fleets of stand-ins."""
-    device, folder = Device(), make_folder(tmp_path / "model")
+    making, folder = Made(Device()), make_folder(tmp_path / "model")
 
     def engine(spec: LaneSpec, target: Path, drafter: Path | None) -> Engine:
         assert target == folder
-        assert spec.engine.get("enable-sleep-mode") is True
-        return Engine(device, spec)
+        assert ("enable-sleep-mode" in spec.engine) is not making.device.roomy
+        return Engine(making.device, spec)
 
     monkeypatch.setenv("DFLASH_VIZ_CACHE", str(tmp_path))
+    monkeypatch.setattr("dflash_viz.lanes.lane.EngineServer", engine)
     monkeypatch.setattr("dflash_viz.lanes.sleeper.EngineServer", engine)
-    monkeypatch.setattr("dflash_viz.lanes.fleet.find_room", lambda specs: Room(True, WHY))
+    monkeypatch.setattr("dflash_viz.lanes.fleet.find_room", lambda specs: making.room)
     monkeypatch.setattr("dflash_viz.lanes.lane.WATCH_INTERVAL_S", 0.02)
     monkeypatch.setattr(Lane, "_weights", lambda self, name: (folder, "hash"))
-    making = Made(device)
     yield making
     for fleet in making.fleets:
         fleet.close()
     GATES.clear()
-    assert device.faults == []
+    assert making.device.faults == []
 
 
 def states(fleet: Fleet, lanes: Sequence[str] = ()) -> list[str]:
