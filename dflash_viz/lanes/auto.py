@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import psutil
-
 from dflash_viz.lanes.device import check_device
 from dflash_viz.lanes.dtype import is_cpu_build
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.gpus import Gpu, visible_gpus
 from dflash_viz.lanes.options import cache_bytes
-from dflash_viz.lanes.room import SPARE
+from dflash_viz.lanes.ram import free_ram
+from dflash_viz.lanes.room import PINNED, SPARE
 from dflash_viz.lanes.spec import LaneSpec, load_preset
 
 AUTO = "auto"
@@ -38,7 +37,7 @@ def choose_preset() -> Choice:
         return Choice(ON_CPU, "The vLLM that is installed is the one for CPUs.")
     if not (gpus := visible_gpus()):
         return Choice(ON_CPU, "There is no NVIDIA GPU that its driver tells of.")
-    return choose_for(gpus, psutil.virtual_memory().available)
+    return choose_for(gpus, free_ram())
 
 
 def choose_for(gpus: Sequence[Gpu], main_memory: int) -> Choice:
@@ -64,12 +63,12 @@ def _misfit(lanes: Sequence[LaneSpec], gpus: Sequence[Gpu], main_memory: int) ->
             check_device(lane, gpus, asleep_gb=ASLEEP_GB * (len(lanes) - 1))
     except LaneError as error:
         return f"{str(error).partition('. ')[0]}."  # what follows says what to do
-    # What is no cache has to wait in main memory; that of the smallest lane may be the one awake.
-    waiting = sum(sorted(lane.memory_gb * 1e9 - cache_bytes(lane) for lane in lanes)[1:])
+    # What is neither cache nor stays on the GPU waits in main memory; between two turns that of all lanes.
+    waiting = PINNED * sum((lane.memory_gb - ASLEEP_GB) * 1e9 - cache_bytes(lane) for lane in lanes)
     together = sum(lane.memory_gb for lane in lanes) * 1e9 <= (1 - SPARE) * gpus[0].free
     if not together and waiting > main_memory:
         return (
-            "one engine would be awake at a time, and the weights of the others need "
+            "one engine would be awake at a time, and the weights of those that sleep need "
             f"{waiting / 1e9:.0f} GB of main memory, where {main_memory / 1e9:.0f} GB are available."
         )
     return ""

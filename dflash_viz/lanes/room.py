@@ -12,6 +12,9 @@ from dflash_viz.lanes.spec import LaneSpec
 
 # The share of the free memory that stays free: engines take a little more while they start.
 SPARE = 0.05
+# How much more than their size weights take of the machine's memory while their engine sleeps: pinned memory
+# comes in powers of two.
+PINNED = 1.5
 
 
 class Room(msgspec.Struct, frozen=True):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import httpx
 import msgspec
-import psutil
 
 from dflash_viz.hooks.wire import ROUTE
 from dflash_viz.lanes.access import credentials
@@ -20,16 +19,16 @@ from dflash_viz.lanes.device import weight_bytes
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.face import ENDED, State
 from dflash_viz.lanes.lane import Lane
+from dflash_viz.lanes.ram import free_ram
+from dflash_viz.lanes.room import PINNED
 from dflash_viz.lanes.self_test import al_words, is_worse, measure_al
 from dflash_viz.lanes.server import EngineServer
 from dflash_viz.lanes.spec import LaneSpec
 
 # Moving a large model's weights takes seconds, making room for them in pinned memory several more.
 SWITCH_TIMEOUT_S = 300.0
-# What the rest of the machine keeps, and how much more than their size weights take: pinned memory comes in
-# powers of two. An engine never gives it back, and sleeps in it again the next time.
+# What the rest of the machine keeps.
 RAM_MARGIN = 10**9
-PINNED = 1.5
 LOST_DRAFTER = (
     "Usual cause: the drafter's weights are gone, as after a sleep at level 2, or were changed on disk."
 )
@@ -43,7 +42,8 @@ class Sleeper(Lane):
         super().__init__(spec)
         # The client while the engine sleeps.
         self._resting: LaneClient | None = None
-        # What this machine's memory must still have for it.
+        # What must be left of this machine's memory for it. An engine never gives back what it slept in,
+        # and sleeps in it again.
         self._ram_needed = 0.0
         # The self-test's AL when the lane first became ready.
         self._first_al: float | None = None
@@ -79,7 +79,7 @@ class Sleeper(Lane):
         self._move("ready", "asleep", "asleep")
 
     def _check_ram(self) -> None:
-        free = psutil.virtual_memory().available
+        free = free_ram()
         if self._ram_needed and self._ram_needed + RAM_MARGIN > free:
             raise LaneError(
                 f"Lane {self.spec.name!r} has the GPU and cannot be put to sleep: its weights need "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import psutil
 import pytest
 
 from dflash_viz.lanes import auto, load_preset
@@ -20,8 +19,7 @@ GB = 10**9
 def chosen(monkeypatch: pytest.MonkeyPatch, folder: Path, says: str | None, main_gb: int = 200) -> Choice:
     smi.put_smi(monkeypatch, folder, says)
     monkeypatch.setattr(auto, "is_cpu_build", lambda: False)
-    memory = psutil.virtual_memory()._replace(available=main_gb * GB)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(auto, "free_ram", lambda: main_gb * GB)
     return choose_preset()
 
 
@@ -78,14 +76,16 @@ def gpu(free_gb: float, total_gb: float = 80, capability: tuple[int, int] = (8, 
     ],
 )
 def test_sleeping_engines_keep_some(free: float, preset: str) -> None:
-    assert choose_for([gpu(free, free)], 100 * GB).preset == preset
+    assert choose_for([gpu(free, free)], 200 * GB).preset == preset
 
 
 def test_weights_that_wait_need_main_memory() -> None:
-    assert choose_for([gpu(80)], 60 * GB).preset == "qwen3-8b"
-    small = choose_for([gpu(80)], 50 * GB)
+    assert choose_for([gpu(80)], 110 * GB).preset == "qwen3-8b"
+    small = choose_for([gpu(80)], 100 * GB)
     assert small.preset == "qwen3-4b"
-    assert "the weights of the others need 59 GB of main memory, where 50 GB are available." in small.why
+    assert (
+        "the weights of those that sleep need 108 GB of main memory, where 100 GB are available." in small.why
+    )
     assert choose_for([gpu(24, 24)], 20 * GB).preset == "embedded-cuda"
     assert choose_for([gpu(150, 150)], GB).preset == "qwen3-8b", "all four stay awake"
 

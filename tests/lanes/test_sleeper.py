@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -209,9 +208,8 @@ def test_an_engine_that_does_not_sleep_is_ended(made: Made) -> None:
     until(lambda: states(fleet) == ["asleep", "ready"])
 
 
-def no_ram(monkeypatch: pytest.MonkeyPatch, available: float) -> None:
-    memory = SimpleNamespace(available=available)
-    monkeypatch.setattr("dflash_viz.lanes.sleeper.psutil.virtual_memory", lambda: memory)
+def no_ram(monkeypatch: pytest.MonkeyPatch, left: float) -> None:
+    monkeypatch.setattr("dflash_viz.lanes.sleeper.free_ram", lambda: left)
 
 
 def test_a_start_is_refused_where_memory_cannot_hold_the_weights(

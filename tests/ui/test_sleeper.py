@@ -51,8 +51,7 @@ def test_the_page_says_who_sleeps_and_why(made: Made) -> None:
 def test_a_question_that_a_sleeping_lane_cannot_answer_offers_no_retry(made: Made, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """Its engine has not failed."""
     fleet = made("a", "plain")
-    memory = type("Memory", (), {"available": 1.0})
-    monkeypatch.setattr("dflash_viz.lanes.sleeper.psutil.virtual_memory", lambda: memory)
+    monkeypatch.setattr("dflash_viz.lanes.sleeper.free_ram", lambda: 1.0)
     styles = lane_styles([(name, lane.spec.method) for name, lane in fleet.lanes.items()])
     question = Question(fleet, ["a"], [Message("user", "Hi")], Sampling(), 0, False, [], styles)
 
