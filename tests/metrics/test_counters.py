@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dflash_viz.trace.counters import Counters, Load, read_load, read_prometheus
@@ -62,3 +64,20 @@ def test_the_counters_are_read_from_the_same_text() -> None:
     )
     assert read_prometheus(text) == Counters(10, 30, 12, (8, 0, 4))
     assert read_load(text) == Load(50, 1, 0)
+
+
+# What vLLM 0.32 (CPU build) says with --data-parallel-size 2 and as many server processes.
+RECORDED = (Path(__file__).parent / "data_parallel.txt").read_text()
+
+
+def of_engine(engine: int) -> str:
+    lines = RECORDED.splitlines(keepends=True)
+    return "".join(line for line in lines if f'engine="{engine}"' in line)
+
+
+def test_a_data_parallel_servers_counts_are_those_of_its_engines() -> None:
+    first, second = (read_prometheus(of_engine(engine)) for engine in (0, 1))
+    assert first == Counters(224, 1120, 510, (166, 122, 94, 72, 56))
+    assert second == Counters(178, 890, 441, (138, 108, 82, 64, 49))
+    assert read_prometheus(RECORDED) == first + second
+    assert read_load(RECORDED) == Load(715 + 611, 0, 0)
