@@ -8,11 +8,13 @@ import re
 import pytest
 
 from dflash_viz.lanes import LaneSpec, load_preset
+from dflash_viz.lanes.auto import ASLEEP_GB
 from dflash_viz.lanes.preflight import check_spec
+from dflash_viz.lanes.room import PINNED, SPARE
 from dflash_viz.lanes.spec import Preset, preset_names
 from dflash_viz.metrics.measured import read_expectations
 from dflash_viz.space.hardware import HARDWARE
-from dflash_viz.weights.resolver import EMBEDDED
+from dflash_viz.weights.resolver import EMBEDDED, ROOT
 
 PRESETS = {name: load_preset(name) for name in preset_names()}
 ON_GPUS = {name: preset for name, preset in PRESETS.items() if name != "embedded-cpu"}
@@ -28,7 +30,6 @@ PARAMETERS = {
 }  # fmt: skip
 VOCABULARIES = {"Qwen3-": 151_936, "Qwen3.5": 248_320, "Llama-3": 128_256}
 OVERHEAD_GB = 1.3  # measured on an H200, ../docs/measurements.md
-ASLEEP_GB = 1.2  # what a sleeping engine keeps of a GPU, measured there too
 # Main memory of the Hub's machines, of those that are not known to have plenty.
 MAIN_GB = {"l4x1": 30, "l4x4": 186, "a10g-small": 15, "a10g-large": 46,
            "a10g-largex2": 92, "a10g-largex4": 184, "l40sx1": 62, "l40sx4": 382, "l40sx8": 1534,
@@ -79,18 +80,18 @@ def test_memory_of_the_embedded_pair_was_measured() -> None:
 
 
 def has_room(preset: Preset, hardware: str) -> bool:
-    """Every lane can be awake alone: the others keep their rest of the GPU and their weights in main
-    memory, unless there is room for all."""
+    """Every lane can be awake alone: the others keep their rest of the GPU, and the weights of all have a
+    place in main memory; unless there is room for all on the GPU."""
     gpus, total = HARDWARE[hardware]
     sizes = [lane.memory_gb for lane in preset.lanes]
     if not gpus:
         return False
-    room = 0.97 * total / gpus  # the driver keeps some
-    asleep = sum(sorted(weights_gb(lane) for lane in preset.lanes)[1:])
+    room = (1 - SPARE) * total / gpus
+    pinned = PINNED * sum(weights_gb(lane) for lane in preset.lanes)
     main, processes = MAIN_GB.get(hardware, 0), ENGINE_GB * len(sizes)
     if sum(sizes) <= room:
         return not main or processes <= main
-    return max(sizes) + ASLEEP_GB * (len(sizes) - 1) <= room and asleep + processes <= main
+    return max(sizes) + ASLEEP_GB * (len(sizes) - 1) <= room and pinned + processes <= main
 
 
 @pytest.mark.parametrize("name", ON_GPUS)
@@ -139,3 +140,17 @@ def test_engines_are_asked_as_the_checks_need(lane: LaneSpec) -> None:
     most = 16 if lane.target == "Qwen/Qwen3-8B" and lane.method == "dflash" else lane.num_speculative_tokens
     assert sizes[-1] >= engine["max-num-seqs"] * (most + 1)
     assert sizes[-1] <= engine["max-num-batched-tokens"], "vLLM leaves larger ones out"
+
+
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_the_readme_says_the_same(name: str) -> None:
+    rows = (ROOT / "README.md").read_text().splitlines()
+    row = next(line for line in rows if line.startswith(f"| `{name}`"))
+    sizes = [lane.memory_gb for lane in ON_GPUS[name].lanes]
+    assert f"| {max(sizes):g} / {sum(sizes):.0f} |" in row
+    hardware = re.findall(r"`([a-z0-9-]+)`", row)[1:]
+    assert hardware
+    assert set(hardware) <= set(ON_GPUS[name].hardware)
+    drafts, other = (lane.num_speculative_tokens for lane in ON_GPUS[name].lanes[:2])
+    assert re.search(rf"\| {drafts}, (EAGLE-3|its own MTP) {other} \|", row)
+    assert f"| { ({True: 'on', False: 'off', None: '–'}[ON_GPUS[name].thinking]) } |" in row
