@@ -91,11 +91,11 @@ class Sleeper(Lane):
         """Wake a sleeping engine and test its drafts; whether it has to be started anew instead, and
         has been ended for that."""
         client = self._resting
-        if client is None or not self._move("asleep", "waking", "waking up", 0.3):
+        if client is None or not self._move("asleep", "waking", "waking", 0.3):
             return False
         try:
             self._post("wake")
-            self._move("waking", "waking", "awake, testing its drafts", 0.7)
+            self._move("waking", "waking", "testing its drafts", 0.7)
             now = measure_al(client)
         except LaneError as error:
             self._trouble = f"Its engine did not wake: {error}"

@@ -111,7 +111,7 @@ def test_a_race_tells_of_the_waking(made: Made) -> None:
         async for _, event in waking.events():
             if hasattr(event, "message"):
                 told.append((event.state, event.message))
-                if event.message == "waking up":
+                if event.message == "waking":
                     gate.set()
         return told
 
@@ -119,7 +119,7 @@ def test_a_race_tells_of_the_waking(made: Made) -> None:
     assert told[:3] == [
         ("waiting", "waits for its turn"),
         ("loading", "wakes up when the others are asleep"),
-        ("loading", "waking up"),
+        ("loading", "waking"),
     ]
     assert told[-2:] == [("running", "running"), ("done", "done")]
 
