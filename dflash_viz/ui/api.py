@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any
 
 import gradio as gr
@@ -12,6 +12,8 @@ import msgspec
 from dflash_viz.lanes import Fleet, Race, Turn
 from dflash_viz.space import Limits
 from dflash_viz.trace import Message, Sampling
+from dflash_viz.ui.layout import DEFAULT_TOKENS
+from dflash_viz.ui.visitors import Visitors
 
 
 class RunRequest(msgspec.Struct):
@@ -27,17 +29,20 @@ class RunRequest(msgspec.Struct):
     top_k: Annotated[int, msgspec.Meta(ge=0, le=20)]
 
 
-def make_stream(fleet: Fleet, limits: Limits | None) -> Callable[..., AsyncIterator[dict[str, Any]]]:
-    """The endpoint's function for a fleet; gradio reads its signature and docstring. No ``limits``: for
+def make_stream(fleet: Fleet, visitors: Visitors | None) -> Callable[..., AsyncIterator[dict[str, Any]]]:
+    """The endpoint's function for a fleet; gradio reads its signature and docstring. No ``visitors``: for
     whoever sits at this machine."""
+    limits = None if visitors is None else visitors.limits
+    default_tokens = DEFAULT_TOKENS if limits is None else min(DEFAULT_TOKENS, limits.max_tokens)
 
     async def run(
+        request: gr.Request,
         prompt: str,
         lanes: list[str] | None = None,
         system: str = "",
         temperature: float = 0.0,
         top_p: float = 1.0,
-        max_tokens: int = 256,
+        max_tokens: int = default_tokens,
         seed: int | None = None,
         top_k: int = 0,
     ) -> AsyncIterator[dict[str, Any]]:
@@ -51,13 +56,29 @@ def make_stream(fleet: Fleet, limits: Limits | None) -> Callable[..., AsyncItera
             "prompt": prompt, "lanes": lanes, "system": system, "temperature": temperature,
             "top_p": top_p, "max_tokens": max_tokens, "seed": seed, "top_k": top_k,
         }  # fmt: skip
-        async with contextlib.aclosing(_race(fleet, limits, given).events()) as events:
-            async for lane, event in events:
-                fields = msgspec.to_builtins(event, str_keys=True)
-                kind = {"type": "turn"} if isinstance(event, Turn) else {}
-                yield {**kind, "lane": lane, **fields}
+        race = _race(fleet, limits, given)
+        with _place(visitors, str(request.session_hash)):
+            async with contextlib.aclosing(race.events()) as events:
+                async for lane, event in events:
+                    fields = msgspec.to_builtins(event, str_keys=True)
+                    kind = {"type": "turn"} if isinstance(event, Turn) else {}
+                    yield {**kind, "lane": lane, **fields}
 
     return run
+
+
+@contextlib.contextmanager
+def _place(visitors: Visitors | None, session: str) -> Iterator[None]:
+    """Counts the request among the questions; raises ``gr.Error`` when it has to wait for others."""
+    if visitors is None:
+        yield
+        return
+    if visitors.busy(session):
+        raise gr.Error("Your last request is still being answered. Wait for its end, or cancel it.")
+    if full := visitors.full():
+        raise gr.Error(f"{full} Try again in a minute.")
+    with visitors.asks(session):
+        yield
 
 
 def _race(fleet: Fleet, limits: Limits | None, given: dict[str, Any]) -> Race:

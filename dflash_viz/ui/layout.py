@@ -107,7 +107,7 @@ class Layout:
         self.box = gr.Textbox(
             label="Your question",
             placeholder="Ask something, then press Enter",
-            lines=2,
+            lines=1,  # with more, gradio's Enter begins a new line
             max_lines=6,
             elem_id="question",
             submit_btn=False,

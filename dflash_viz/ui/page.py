@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from functools import partial
 from html import escape
 from typing import Any
@@ -22,6 +22,7 @@ from dflash_viz.ui.library import Library
 from dflash_viz.ui.measure import Measure
 from dflash_viz.ui.playback import run_document
 from dflash_viz.ui.shelf import Shelf
+from dflash_viz.ui.visitors import Visitors
 from dflash_viz.views.engine_status import Chip, chips_html
 from dflash_viz.views.lane_style import LaneStyle, lane_styles
 from dflash_viz.views.page_lines import problem_line
@@ -49,6 +50,7 @@ class Page(Layout):
         self.fleet = fleet
         self.local = local
         self.limits = limits
+        self.visitors = Visitors(limits)
         self.shelf = Shelf(Library(gallery), local)
         self.measure = Measure(fleet, local, preset)
         self.lanes: dict[str, LaneFace] = fleet.lanes if fleet is not None else {}
@@ -73,8 +75,8 @@ class Page(Layout):
             self.shelf.wire(demo, self.tabs, self.asked)
             self.measure.wire(demo)
             if self.fleet is not None:
-                stream = make_stream(self.fleet, None if self.local else self.limits)
-                gr.events.api(stream, api_name="run", concurrency_limit=self.limits.runs_and_waiting)
+                stream = make_stream(self.fleet, None if self.local else self.visitors)
+                gr.events.api(stream, api_name="run", concurrency_limit=None)
         return demo
 
     def _events(self, demo: gr.Blocks) -> None:
@@ -87,11 +89,10 @@ class Page(Layout):
             self.conversation, self.chatbot, self.box, self.stage, self.send, self.stop, self.again,
             self.files, self.seed, self.asked,
         ]  # fmt: skip
-        # Who waits for the machine is told so. Behind them gradio's own queue begins, which shows nothing.
+        # Who waits for the machine, or finds too many waiting, is told so; gradio's own queue shows nothing.
         running: dict[str, Any] = {
-            "concurrency_limit": self.limits.runs_and_waiting, "concurrency_id": "run",
-            "show_progress": "hidden",
-            "trigger_mode": "once", "api_visibility": "private",
+            "concurrency_limit": None, "show_progress": "hidden", "trigger_mode": "once",
+            "api_visibility": "private",
         }  # fmt: skip
         gr.on([self.box.submit, self.send.click], self.ask, inputs, outputs, **running)
         self.again.click(self.regenerate, inputs, outputs, **running)
@@ -108,15 +109,16 @@ class Page(Layout):
     async def ask(self, values: dict[Any, Any], request: gr.Request) -> AsyncGenerator[dict[Any, Any]]:
         """Answer one question; yields updates of the components until all lanes have ended."""
         text = (values[self.box] or "").strip()
-        if (refusal := self._refusal(text, values, str(request.session_hash))) is not None:
+        key = str(request.session_hash)
+        if (refusal := self._refusal(text, values, key)) is not None:
             yield {self.stage: refusal}
             return
-        yield {self.box: "", **self._busy()}
-        answer = self._answer(text, values, str(request.session_hash))
-        async with contextlib.aclosing(answer) as updates:
-            async for update in updates:
-                no_answer = update.get(self.conversation) is values[self.conversation]
-                yield {**update, self.box: text} if no_answer else update
+        with self.visitors.asks(key):
+            yield {self.box: "", **self._busy()}
+            async with contextlib.aclosing(self._answer(text, values, key)) as updates:
+                async for update in updates:
+                    no_answer = update.get(self.conversation) is values[self.conversation]
+                    yield {**update, self.box: text} if no_answer else update
 
     async def _answer(
         self, text: str, values: dict[Any, Any], key: str, kept: list[Exchange] | None = None
@@ -203,17 +205,23 @@ class Page(Layout):
         if self.limits.one_run_per_visitor and key in self._running:
             gr.Warning(STILL_RUNNING)  # the stage belongs to the question that runs
             return gr.skip()
+        problem = next(self._problems(text, values), None)
+        return None if problem is None else problem_line(*problem)
+
+    def _problems(self, text: str, values: dict[Any, Any]) -> Iterator[tuple[str, str]]:
+        """Why a question cannot be asked, and what to do about it."""
         if not text:
-            return problem_line("The question is empty.", "Type something, or choose an example.")
+            yield "The question is empty.", "Type something, or choose an example."
         most = self.limits.prompt_characters
         for name, written in (("question", text), ("system prompt", values.get(self.system) or "")):
             if len(written) > most:
-                return problem_line(f"The {name} is longer than {most:,} characters.", "Shorten it.")
+                yield f"The {name} is longer than {most:,} characters.", "Shorten it."
         if self.fleet is None:
-            return problem_line(NO_ENGINE, "Start the app where vLLM is installed to ask questions.")
+            yield NO_ENGINE, "Start the app where vLLM is installed to ask questions."
+        if full := self.visitors.full():
+            yield full, "Try again in a minute."
         if not values[self.chosen]:
-            return problem_line("No lane is chosen.", "Choose at least one under Settings.")
-        return None
+            yield "No lane is chosen.", "Choose at least one under Settings."
 
     async def regenerate(self, values: dict[Any, Any], request: gr.Request) -> AsyncGenerator[dict[Any, Any]]:
         """Ask the last question again. Above temperature 0 with the next seed, or the draws, and with
@@ -227,9 +235,10 @@ class Page(Layout):
             seed = int(seed) + 1
         again = {**values, self.conversation: conversation[:-1], self.seed: seed}
         answer = self._answer(conversation[-1].question, again, key, conversation)
-        async with contextlib.aclosing(answer) as updates:
-            async for update in updates:
-                yield {self.seed: seed, **update}
+        with self.visitors.asks(key):
+            async with contextlib.aclosing(answer) as updates:
+                async for update in updates:
+                    yield {self.seed: seed, **update}
 
     async def halt(self, request: gr.Request) -> None:
         """The stop button: end this browser's question at once."""

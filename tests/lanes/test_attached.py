@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import gradio as gr
 import httpx
 import msgspec
 import pytest
@@ -20,7 +21,6 @@ from dflash_viz.lanes.lane import connect
 from dflash_viz.lanes.remote_tokens import ServerTokens
 from dflash_viz.lanes.server import free_port
 from dflash_viz.metrics import count, counted_values
-from dflash_viz.space import Limits
 from dflash_viz.trace import End, Header, Message, Sampling, Step, Trace
 from dflash_viz.trace.counters import Counters, read_load
 from dflash_viz.ui.api import make_stream
@@ -319,8 +319,8 @@ async def test_the_named_endpoint_streams_the_text(lane: Lane) -> None:
     there = Fleet([], [Server("there", f"http://127.0.0.1:{port_of(lane)}")])
     there.start()
     try:
-        stream = make_stream(there, Limits())
-        lines = [line async for line in stream("What is 2 plus 2?", max_tokens=16)]
+        stream = make_stream(there, None)
+        lines = [line async for line in stream(gr.Request(), "What is 2 plus 2?", max_tokens=16)]
         assert {line["lane"] for line in lines} == {"there"}
         text = "".join(line["text"] for line in lines if line["type"] == "text")
         end = next(line for line in lines if line["type"] == "end")

@@ -24,6 +24,7 @@ from dflash_viz.space.render import render
 from dflash_viz.ui import create_app
 from dflash_viz.ui.api import make_stream
 from dflash_viz.ui.page import Page
+from dflash_viz.ui.visitors import Visitors
 from tests.space.made import VIEWER, spacefile
 
 STRICT = Limits(runs_and_waiting=3, max_tokens=64, prompt_characters=10)
@@ -106,11 +107,23 @@ def test_the_page_offers_no_more_than_the_limits() -> None:
     config = create_app(fleet(), [], limits=STRICT).config
     slider = next(c["props"] for c in config["components"] if c["props"].get("elem_id") == "max-tokens")
     assert (slider["maximum"], slider["value"]) == (64, 64)
+
+
+def test_gradio_does_not_hold_back_who_is_to_be_told_that_the_queue_is_full() -> None:
     demo = create_app(fleet(), [], limits=STRICT)
-    limited = [fn for fn in demo.fns.values() if fn.concurrency_limit == 3]
-    assert {"ask", "regenerate", "run"} == {
-        fn.api_name if fn.api_name == "run" else fn.name for fn in limited
-    }
+    free = {fn.name for fn in demo.fns.values() if fn.queue and fn.concurrency_limit is None}
+    assert {"ask", "regenerate", "run"} <= free
+
+
+def test_the_endpoint_asks_for_no_more_than_it_gives_by_default() -> None:
+    async def first() -> dict[str, Any]:
+        events = make_stream(fleet(), Visitors(STRICT))(gr.Request(session_hash="a"), "Hi")
+        try:
+            return await anext(events)
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]
+
+    assert asyncio.run(first())["type"] == "turn"
 
 
 def first_update(page: Page, key: str, **written: str) -> dict[object, Any]:
@@ -192,7 +205,8 @@ def test_several_questions_of_a_visitor_where_they_are_allowed() -> None:
 )
 def test_the_endpoint_keeps_the_limits_too(asked: dict[str, Any], words: str) -> None:
     async def first(limits: Limits | None) -> object:
-        events = make_stream(fleet(), limits)(**asked)
+        visitors = None if limits is None else Visitors(limits)
+        events = make_stream(fleet(), visitors)(gr.Request(session_hash="a"), **asked)
         try:
             return await anext(events)
         finally:
@@ -201,3 +215,36 @@ def test_the_endpoint_keeps_the_limits_too(asked: dict[str, Any], words: str) ->
     with pytest.raises(gr.Error, match=words):
         asyncio.run(first(STRICT))
     assert asyncio.run(first(None)) is not None  # at home it goes on, to say that no lane is ready
+
+
+def test_who_comes_when_the_queue_is_full_is_told_so() -> None:
+    page = Page(fleet(), [], limits=Limits(runs_and_waiting=2))
+    page.build()
+    with page.visitors.asks("a"), page.visitors.asks("b"):
+        said = str(first_update(page, "c")[page.stage])
+        assert "The queue is full: 2 at most run or wait here." in said
+    assert page.stage not in first_update(page, "c")
+    assert not page.visitors.full()  # a question that was dropped no longer counts
+
+
+@pytest.mark.parametrize(
+    ("limits", "session", "words"),
+    [
+        (Limits(), "a", "Your last request is still being answered"),
+        (Limits(runs_and_waiting=1), "b", "The queue is full: 1 at most run or wait here. Try again"),
+    ],
+)
+def test_the_endpoint_keeps_the_limits_on_questions_at_once(limits: Limits, session: str, words: str) -> None:
+    """The page's questions count too."""
+    visitors = Visitors(limits)
+
+    async def first() -> dict[str, Any]:
+        events = make_stream(fleet(), visitors)(gr.Request(session_hash=session), "Hi")
+        try:
+            return await anext(events)
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]
+
+    with visitors.asks("a"), pytest.raises(gr.Error, match=words):
+        asyncio.run(first())
+    assert asyncio.run(first())["type"] == "turn"

@@ -65,7 +65,7 @@ def set_up(page: Page, tokens: int = 24, lanes: Sequence[str] = ("dflash",)) -> 
 
 def ask(page: Page, text: str) -> None:
     page.fill("#question textarea", text)
-    page.click("#send")
+    page.press("#question textarea", "Enter")
     expect(page.locator(".dv-prompt")).to_contain_text(text[:60], timeout=10_000)
 
 
