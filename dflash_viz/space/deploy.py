@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import HfApi
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
 from dflash_viz.space.hardware import CPU_BASIC
@@ -19,6 +19,8 @@ from dflash_viz.space.spacefile import read_spacefile
 
 Say = Callable[[str], None]
 
+_HUBS_OWN = ".gitattributes"
+"""The one file of a Space that the Hub made."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # What the hub's client raises when there was no answer at all; it is its HTTP library's own class, and
 # which library that is depends on the client's version.
@@ -160,17 +162,18 @@ def _need(missing: list[str]) -> None:
 
 
 def _upload(api: HfApi, name: str, folder: Path, say: Say) -> None:
-    """Send what differs, and delete what is no longer part of the app."""
+    """Send what differs, and delete what is no longer part of the app. In one commit, for the Hub builds the
+    Space after each; its client would make several of so many files."""
     before = api.space_info(name).sha
-    api.upload_folder(
-        repo_id=name,
-        repo_type="space",
-        folder_path=folder,
-        commit_message="Rendered from the Spacefile",
-        delete_patterns="*",
-    )
-    after = api.space_info(name).sha
-    say("The files are up to date already." if after == before else "Uploaded what has changed.")
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = {path.relative_to(folder).as_posix(): path for path in paths}
+    gone = set(api.list_repo_files(name, repo_type="space")) - files.keys() - {_HUBS_OWN}
+    changes: list[CommitOperationAdd | CommitOperationDelete] = [
+        *(CommitOperationAdd(inside, path) for inside, path in files.items()),
+        *(CommitOperationDelete(inside) for inside in sorted(gone)),
+    ]
+    done = api.create_commit(name, changes, commit_message="Rendered from the Spacefile", repo_type="space")
+    say("The files are up to date already." if done.oid == before else "Uploaded what has changed.")
 
 
 @contextlib.contextmanager

@@ -75,11 +75,16 @@ def test_the_free_hardware_is_not_told_when_to_sleep(hub: Hub, tmp_path: Path) -
 def test_a_second_deployment_without_changes_sends_nothing(hub: Hub, tmp_path: Path) -> None:
     path = spacefile(tmp_path, **UPGRADED, variables={"MODE": "quiet"}, sleep_time=-1)
     send(hub, path)
-    # The hub's client sends more than 250 files in several commits.
-    before, commits = hub.writes(), hub.spaces[NAME].commits
+    before = hub.writes()
     assert send(hub, path) == ["The files are up to date already."]
-    assert (hub.writes(), hub.spaces[NAME].commits) == (before, commits)
-    assert commits > 0
+    assert hub.writes() == before
+    assert hub.spaces[NAME].commits == 1
+
+
+def test_many_files_are_sent_in_one_commit_for_the_hub_builds_after_each(hub: Hub, tmp_path: Path) -> None:
+    send(hub, spacefile(tmp_path))
+    assert len(hub.spaces[NAME].files) > 250
+    assert hub.spaces[NAME].commits == 1
 
 
 def test_what_changed_is_sent_and_what_is_gone_is_deleted(hub: Hub, tmp_path: Path) -> None:

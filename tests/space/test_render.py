@@ -153,6 +153,13 @@ def test_the_base_image_follows_the_hardware(tmp_path: Path) -> None:
     assert not any("install.sh" in rest for _, rest in gpu)
 
 
+def test_an_engine_on_the_cpu_asks_for_no_more_shared_memory_than_a_container_has(tmp_path: Path) -> None:
+    """Apart from its engine, vLLM's worker refuses to start with 64 MB of it."""
+    done = steps(rendered(tmp_path))
+    there = done.index(("ENV", "VLLM_ENABLE_V1_MULTIPROCESSING=0"))
+    assert there < [name for name, _ in done].index("CMD")
+
+
 def test_weights_are_prepared_while_the_space_is_built(tmp_path: Path) -> None:
     models = ["Qwen/Qwen3-4B", "z-lab/Qwen3-4B-DFlash-b16"]
     done = [rest for name, rest in steps(rendered(tmp_path, models=models)) if name == "RUN"]
