@@ -104,6 +104,7 @@ class Page(Layout):
             button.click(partial(self.retry, name), None, states, **quiet)
         gr.Timer(1.0).tick(self.poll, None, states, **quiet)
         demo.load(self.greet, None, self.stage, **quiet)
+        demo.load(self.poll, None, states, **quiet)  # the page as it was made says what was then
         demo.unload(self.leave)
 
     async def ask(self, values: dict[Any, Any], request: gr.Request) -> AsyncGenerator[dict[Any, Any]]:

@@ -115,6 +115,12 @@ def test_gradio_does_not_hold_back_who_is_to_be_told_that_the_queue_is_full() ->
     assert {"ask", "regenerate", "run"} <= free
 
 
+def test_who_comes_later_sees_at_once_where_the_engines_stand() -> None:
+    fns = create_app(fleet(), []).fns.values()
+    loads = [fn.name for fn in fns if any(event == "load" for _, event in fn.targets)]
+    assert {"greet", "poll"} <= set(loads)
+
+
 def test_the_endpoint_asks_for_no_more_than_it_gives_by_default() -> None:
     async def first() -> dict[str, Any]:
         events = make_stream(fleet(), Visitors(STRICT))(gr.Request(session_hash="a"), "Hi")
