@@ -144,6 +144,9 @@ class TraceRoute:
         query = parse_qs(request.url.query)
         answer: Response = JSONResponse({})
         match request.method, request.url.path.removeprefix(ROUTE):
+            case "GET", "/hello" if count := _engines_elsewhere(client):
+                why = f"{count} of its engines run on other machines, from where no step comes here."
+                answer = JSONResponse({"steps": False, "why": why})
             case "GET", "/hello":
                 await self._install(client)
                 answer = JSONResponse(self._engine)
@@ -182,6 +185,14 @@ class TraceRoute:
                 await client.collective_rpc("dflash_viz_remove", args=(self._hub.address,))
                 self._hub.close()
                 self._hub = None
+
+
+def _engines_elsewhere(client: Any) -> int:
+    """How many of the engines that answer here have no way to this machine's sockets."""
+    parallel = client.vllm_config.parallel_config
+    if parallel.local_engines_only:  # the others have servers of their own
+        return 0
+    return int(parallel.data_parallel_size - parallel.data_parallel_size_local)
 
 
 async def _switch(client: Any, change: Callable[[], Awaitable[Any]]) -> Response:

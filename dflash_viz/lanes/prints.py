@@ -53,7 +53,7 @@ def read_told(answer: Any) -> Told:
 
 def misfit(told: Told) -> str:
     """Why a server with hooks shows no steps, in a sentence for the page."""
-    return f"The hooks do not fit this vLLM, so its steps cannot be shown: {told.why or 'no reason given'}"
+    return f"The hooks cannot record there, so its steps cannot be shown: {told.why or 'no reason given'}"
 
 
 def fingerprint(

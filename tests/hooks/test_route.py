@@ -1,4 +1,4 @@
-"""The routes that let an engine sleep and wake, with a stand-in for vLLM's engine client."""
+"""The routes, with a stand-in for vLLM's engine client: sleeping and waking, and engines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ TOKEN = "a-token"
 class EngineClient:
     """What vLLM's ``AsyncLLM`` offers of sleeping, the same in 0.26, 0.32 and 0.33."""
 
-    def __init__(self, sleep_mode: bool = True, failure: Exception | None = None) -> None:
-        self.vllm_config = SimpleNamespace(model_config=SimpleNamespace(enable_sleep_mode=sleep_mode))
+    def __init__(
+        self, sleep_mode: bool = True, failure: Exception | None = None, parallel: Any = None
+    ) -> None:
+        self.vllm_config = SimpleNamespace(
+            model_config=SimpleNamespace(enable_sleep_mode=sleep_mode), parallel_config=parallel
+        )
         self.failure = failure
         self.called: list[tuple[str, Any]] = []
 
@@ -29,6 +33,10 @@ class EngineClient:
     async def wake_up(self, tags: list[str] | None = None) -> bool:
         self._call("wake_up", tags)
         return True
+
+    async def collective_rpc(self, method: str, args: tuple[Any, ...]) -> list[dict[str, Any]]:
+        self._call(method, None)
+        return [{"steps": True}]
 
     def _call(self, name: str, given: Any) -> None:
         self.called.append((name, given))
@@ -41,10 +49,18 @@ def token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN_ENV, TOKEN)
 
 
-async def post(client: EngineClient, route: str, token: str = TOKEN, method: str = "POST") -> httpx.Response:
+def served(client: EngineClient) -> Starlette:
     app = Starlette()
     app.state.engine_client = client
     app.add_middleware(TraceRoute)
+    return app
+
+
+async def post(client: EngineClient, route: str, token: str = TOKEN, method: str = "POST") -> httpx.Response:
+    return await request(served(client), method, route, token)
+
+
+async def request(app: Starlette, method: str, route: str, token: str = TOKEN) -> httpx.Response:
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://engine") as http:
         return await http.request(method, f"/dflash_viz/{route}", headers={TOKEN_HEADER: token})
@@ -86,3 +102,29 @@ async def test_what_the_engine_says_against_it_is_passed_on(route: str) -> None:
     answer = await post(EngineClient(failure=MemoryError("no pinned memory")), route)
     assert answer.status_code == 500
     assert answer.json()["error"] == "MemoryError: no pinned memory"
+
+
+@pytest.mark.parametrize(
+    ("size", "here", "local_only", "elsewhere"),
+    [
+        (1, 1, False, 0),
+        (2, 2, False, 0),
+        (4, 1, False, 3),
+        (2, 0, False, 2),
+        (4, 2, True, 0),  # each machine has a server of its own, for its own engines
+    ],
+)
+async def test_engines_on_other_machines_leave_counts(
+    size: int, here: int, local_only: bool, elsewhere: int
+) -> None:
+    parallel = SimpleNamespace(
+        data_parallel_size=size, data_parallel_size_local=here, local_engines_only=local_only
+    )
+    client = EngineClient(parallel=parallel)
+    app = served(client)
+    told = (await request(app, "GET", "hello")).json()
+    await request(app, "DELETE", "hooks")
+    assert told["steps"] is (elsewhere == 0)
+    if elsewhere:
+        assert f"{elsewhere} of its engines run on other machines" in told["why"]
+        assert client.called == [], "engines would keep records that nobody can fetch"
