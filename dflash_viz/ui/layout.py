@@ -43,6 +43,7 @@ PLACEHOLDER = (
     "Ask the target something. The default one has only 135 million parameters and is often wrong: "
     "watch the blocks, not the facts."
 )
+NO_ENGINE = "No engine runs here. One recorded run plays; there are more under Recorded."
 
 
 SHARED = "One after another: they share this machine, and each is timed alone on it."
@@ -70,7 +71,7 @@ class Layout:
     def _live(self, titles: Mapping[str, str]) -> None:
         with gr.Row(elem_classes="dv-columns"):
             with gr.Column(scale=4, min_width=320, elem_classes="dv-chat"):
-                self._chat()
+                self._chat(bool(titles))
             with gr.Column(scale=7, min_width=320, elem_classes="dv-stage"):
                 self.stage = make_stage("stage")
             with gr.Column(scale=4, min_width=320, elem_classes="dv-extras"):
@@ -90,7 +91,7 @@ class Layout:
                 for number, title in enumerate(titles.values())
             ]  # fmt: skip
 
-    def _chat(self) -> None:
+    def _chat(self, engine: bool) -> None:
         self.conversation = gr.State([])
         self.asked = gr.State(())  # the addresses of all runs of this visit
         self.chatbot = gr.Chatbot(
@@ -101,23 +102,24 @@ class Layout:
             render_markdown=False,  # a model's answer is text, whatever it looks like
             buttons=[],
             feedback_options=None,
-            placeholder=PLACEHOLDER,
+            placeholder=PLACEHOLDER if engine else NO_ENGINE,
             elem_id="chat",
         )
         self.box = gr.Textbox(
             label="Your question",
-            placeholder="Ask something, then press Enter",
+            placeholder="Ask something, then press Enter" if engine else "No engine runs here",
+            interactive=engine,
             lines=1,  # with more, gradio's Enter begins a new line
             max_lines=6,
             elem_id="question",
             submit_btn=False,
         )
         with gr.Row(elem_classes="dv-buttons"):
-            self.send = gr.Button("Send", variant="primary", elem_id="send", min_width=70)
+            self.send = gr.Button("Send", variant="primary", interactive=engine, elem_id="send", min_width=70)
             self.stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=70)
             self.again = gr.Button("Regenerate", interactive=False, elem_id="again", min_width=70)
-            self.clear = gr.Button("Clear", elem_id="clear", min_width=70)
-        with gr.Column(elem_classes="dv-examples"):
+            self.clear = gr.Button("Clear", interactive=engine, elem_id="clear", min_width=70)
+        with gr.Column(elem_classes="dv-examples", visible=engine):
             gr.Examples(
                 [[text] for _, text in EXAMPLES],
                 inputs=self.box,

@@ -45,3 +45,5 @@ def test_without_an_engine_a_question_gets_an_answer_in_words() -> None:
         return await anext(page.ask(values, gr.Request(session_hash="s")))
 
     assert "shows recorded runs only" in str(next(iter(asyncio.run(first()).values())))
+    assert not page.send.interactive, "nobody is invited to ask"
+    assert not page.box.interactive
