@@ -1,12 +1,13 @@
 """Attaches to servers on several GPUs as ``python app.py --server`` does, and prints one table.
 
-    python3 -m gpu.parallel --gguf FOLDER [--preset embedded-cuda] [--seconds 360]
+    python3 -m gpu.parallel --gguf FOLDER [--preset embedded-cuda] [--ahead 3] [--seconds 360]
 
 The embedded pair, padded for two GPUs (gpu/pad.py): on one GPU, with tensor parallel size 2, and with data
 parallel size 2, there with the hooks and without. vLLM's own command starts each server, with the hooks' two
 flags; the app's lane attaches to it, and then: is every trace complete at one and at 128 requests at once,
 does an answer end that is stopped, which engines report, and is the acceptance length that of one GPU?
-Without the hooks the answers' windows must add up to what the server counted.
+Without the hooks the answers' windows must add up to what the server counted. The servers start together, as
+most of the time goes into that, and are checked one after another; those that wait do nothing.
 """
 
 from __future__ import annotations
@@ -15,145 +16,41 @@ import argparse
 import asyncio
 import contextlib
 import functools
-import os
 import re
-import secrets
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from dflash_viz.bench.meter import settled
-from dflash_viz.hooks.wire import ROUTE, TOKEN_ENV, EngineStep, Record
-from dflash_viz.lanes import LaneClient, LaneSpec, Server, Text, load_preset
-from dflash_viz.lanes.access import Secrets
+from dflash_viz.hooks.wire import ROUTE, EngineStep, Record
+from dflash_viz.lanes import LaneClient, LaneError, Text, load_preset
 from dflash_viz.lanes.attached import AttachedLane
-from dflash_viz.lanes.dtype import resolve_dtype
-from dflash_viz.lanes.server import free_port
 from dflash_viz.trace import End, Message, Sampling, Step
 from dflash_viz.trace.counters import Counters
 from dflash_viz.weights import resolve_model
-from dflash_viz.weights.resolver import EMBEDDED, GGUF_FILE, ROOT, cache_dir
+from dflash_viz.weights.resolver import EMBEDDED, GGUF_FILE
 from gpu.checks import Check, Checks, Made, say
+from gpu.layouts import LAYOUTS, ONE, Layout, Running, in_turn, served
 from gpu.pad import pad_pair
 from gpu.verify import GREEDY, ask_all, convert, prompts, traces
 
 METHOD = "dflash"
-START_LIMIT_S = 150.0
+START_LIMIT_S = 200.0
 LIMIT_S = 60.0
 LOOK_EVERY_S = 0.5
-END_S = 15.0
 # How far the acceptance length may be from that of one GPU.
 AL_TOLERANCE = 0.02
 # Stopped answers: after so many steps each, and so many more until the engine has heard of it.
 STOP_AFTER, LATE_STEPS = 3, 40
 STORIES = ("a ship", "a mountain", "a winter", "two sisters", "a railway", "an island", "a war", "a garden")
 STORY_TOKENS = 768
-# vLLM's all-reduce may take NVLink multicast, which a host that shares its GPUs cannot allow.
-NO_MULTICAST = {
-    "NCCL_NVLS_ENABLE": "0",
-    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
-    "NVSHMEM_DISABLE_NVLS": "1",
-    "VLLM_ALLREDUCE_USE_SYMM_MEM": "0",
-}
-HOOKS = {
-    "middleware": "dflash_viz.hooks.route.TraceRoute",
-    "worker-extension-cls": "dflash_viz.hooks.probe.Probe",
-}
-# One server process, and what `vllm serve` starts: as many of them as engines.
-API_SERVER, SERVE = "vllm.entrypoints.openai.api_server", "gpu.serve"
 _WRITTEN = re.compile(r'^vllm:generation_tokens_total\{[^}]*engine="(\d+)"[^}]*\} (\S+)$', re.MULTILINE)
 _record_decoder = msgspec.json.Decoder(Record)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """One way to spread the model: so many ``engines`` answer, each of which reports its own steps."""
-
-    name: str
-    options: dict[str, Any]
-    engines: int = 1
-    hooks: bool = True
-    module: str = API_SERVER
-
-
-ONE = Layout("one GPU", {})
-LAYOUTS = (
-    ONE,
-    Layout("TP 2", {"tensor-parallel-size": 2, "disable-custom-all-reduce": True}),
-    Layout("DP 2", {"data-parallel-size": 2}, engines=2, module=SERVE),
-    Layout("DP 2 without hooks", {"data-parallel-size": 2}, engines=2, hooks=False),
-)
-
-
-@dataclass(frozen=True)
-class Running:
-    """A server that somebody has started."""
-
-    server: Server
-    process: subprocess.Popen[bytes]
-    log: Path
-
-    def tail(self, size: int) -> str:
-        """The end of its log."""
-        return self.log.read_text(errors="replace")[-size:]
-
-
-def command(layout: Layout, spec: LaneSpec, pair: tuple[Path, Path], port: int) -> list[str]:
-    """What somebody types to start that server; the lane's options, and what the layout adds."""
-    options: dict[str, Any] = {
-        "model": pair[0],
-        "host": "127.0.0.1",
-        "port": port,
-        "speculative-config": spec.speculative_config(pair[1]),
-        **spec.engine,
-        "dtype": resolve_dtype(spec.engine.get("dtype", "auto")),
-        **layout.options,
-        **(HOOKS if layout.hooks else {}),
-    }
-    given = [sys.executable, "-m", layout.module]
-    for name, value in options.items():
-        given += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-    return given
-
-
-@contextlib.contextmanager
-def served(layout: Layout, spec: LaneSpec, pair: tuple[Path, Path]) -> Iterator[Running]:
-    """The server's process and all of its own, ended afterwards in any case."""
-    port, token = free_port(), secrets.token_urlsafe(24)
-    log = cache_dir() / "logs" / f"parallel-{layout.name.replace(' ', '-')}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            command(layout, spec, pair, port),
-            env={**os.environ, **spec.environment, **NO_MULTICAST, "PYTHONPATH": path, TOKEN_ENV: token},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield Running(Server(layout.name, f"http://127.0.0.1:{port}", Secrets(token)), process, log)
-    finally:
-        end(process)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its group: what does not go when it is asked to, without asking."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(END_S)
 
 
 async def attach(lane: AttachedLane, running: Running, hooks: bool) -> Made:
@@ -208,7 +105,7 @@ async def listening(client: LaneClient) -> AsyncIterator[Reports]:
 
     task = asyncio.create_task(listen())
     try:
-        await begun.wait()
+        await asyncio.wait_for(begun.wait(), LIMIT_S)
         yield heard
     finally:
         task.cancel()
@@ -319,20 +216,21 @@ async def check_server(
 
 
 async def check_layout(
-    checks: Checks, layout: Layout, spec: LaneSpec, pair: tuple[Path, Path], options: argparse.Namespace
+    checks: Checks, layout: Layout, running: Running, options: argparse.Namespace
 ) -> float | None:
-    """Start a server, attach to it, check it, and end it; its acceptance length."""
-    with served(layout, spec, pair) as running:
-        lane = AttachedLane(running.server)
-        try:
-            start = functools.partial(attach, lane, running, layout.hooks)
-            if await checks.run(f"{layout.name}: start and attach", START_LIMIT_S, start):
-                assert lane.client is not None
-                return await check_server(checks, layout, lane.client, options)
-            say(running.tail(6000))
-            return None
-        finally:
-            await asyncio.to_thread(lane.close)
+    """Attach to a server and check it; its acceptance length."""
+    lane = AttachedLane(running.server)
+    try:
+        start = functools.partial(attach, lane, running, layout.hooks)
+        if await checks.run(f"{layout.name}: start and attach", START_LIMIT_S, start):
+            assert lane.client is not None
+            return await check_server(checks, layout, lane.client, options)
+        say(running.tail(6000))
+    except (LaneError, TimeoutError) as error:  # between two checks; the next server may still answer
+        checks.done.append(Check(f"{layout.name}: answers", False, f"{type(error).__name__}: {error}"))
+    finally:
+        await asyncio.to_thread(lane.close)
+    return None
 
 
 async def verify(options: argparse.Namespace) -> list[Check]:
@@ -341,14 +239,18 @@ async def verify(options: argparse.Namespace) -> list[Check]:
     if options.gguf is not None:
         await checks.run("embedded target", START_LIMIT_S, lambda: convert(options.gguf))
     spec = next(lane for lane in load_preset(options.preset).lanes if lane.method == METHOD)
-    reference = None
+    layouts = [one for one in LAYOUTS if one is ONE or not options.layout or one.name in options.layout]
     with tempfile.TemporaryDirectory() as scratch:
         pair = pad_pair(resolve_model(EMBEDDED), resolve_model(spec.drafter or ""), Path(scratch))
-        for layout in LAYOUTS:
-            if layout is ONE:
-                reference = await check_layout(checks, ONE, spec, pair, options)
-            elif not options.layout or layout.name in options.layout:
-                al = await check_layout(checks, layout, spec, pair, options)
+        reference = None
+        with contextlib.closing(
+            in_turn(layouts, functools.partial(served, spec, pair), options.ahead)
+        ) as turns:
+            for layout, running in turns:
+                al = await check_layout(checks, layout, running, options)
+                if layout is ONE:
+                    reference = al
+                    continue
                 check = functools.partial(compared, al, reference)
                 await checks.run(f"{layout.name}: acceptance length", LIMIT_S, check)
     print(f"\n{checks.table()}", flush=True)
@@ -362,6 +264,7 @@ def main() -> int:
     parser.add_argument("--gguf", type=Path, help=f"the folder that holds {GGUF_FILE}, to convert it")
     parser.add_argument("--preset", default="embedded-cuda", help="its first lane of method dflash is taken")
     parser.add_argument("--layout", nargs="*", choices=names, help="only these, beside one GPU")
+    parser.add_argument("--ahead", type=int, default=3, help="servers that start while one is checked")
     parser.add_argument("--prompts", type=int, default=24, help="prompts that are asked one at a time")
     parser.add_argument("--many", type=int, default=128, help="requests at once")
     parser.add_argument("--tokens", type=int, default=128, help="answer tokens at most")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,19 +19,8 @@ from dflash_viz.lanes.attached import AttachedLane
 from dflash_viz.lanes.server import free_port
 from dflash_viz.trace import Check, End, Window
 from dflash_viz.trace.counters import Counters
-from gpu.parallel import (
-    LAYOUTS,
-    ONE,
-    Layout,
-    Reports,
-    Running,
-    attach,
-    command,
-    compared,
-    end,
-    window_faults,
-    written,
-)
+from gpu.layouts import LAYOUTS, ONE, Layout, Running, Start, command, end, in_turn
+from gpu.parallel import Reports, attach, compared, window_faults, written
 
 ROOT = Path(__file__).parents[2]
 PAIR = (Path("there/target"), Path("there/drafter"))
@@ -152,6 +143,42 @@ def failed(tmp_path: Path) -> Running:
     """A server that ends instead of starting."""
     process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     return Running(Server("there", f"http://127.0.0.1:{free_port()}"), process, tmp_path / "log")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "told"),
+    [
+        (0, ["+a", "a", "-a", "+b", "b", "-b", "+c", "c", "-c"]),
+        (1, ["+a", "+b", "a", "-a", "+c", "b", "-b", "c", "-c"]),
+        (9, ["+a", "+b", "+c", "a", "-a", "b", "-b", "c", "-c"]),
+    ],
+)
+def test_servers_start_ahead_of_their_turn(failed: Running, ahead: int, told: list[str]) -> None:
+    happened: list[str] = []
+    turns = in_turn([Layout(name, {}) for name in "abc"], starting(failed, happened), ahead)
+    for layout, _ in turns:
+        happened.append(layout.name)
+    assert happened == told
+
+
+def test_all_that_have_started_are_ended(failed: Running) -> None:
+    happened: list[str] = []
+    turns = in_turn([Layout(name, {}) for name in "abc"], starting(failed, happened), 1)
+    with contextlib.closing(turns):
+        next(turns)
+    assert sorted(happened) == ["+a", "+b", "-a", "-b"]
+
+
+def starting(running: Running, happened: list[str]) -> Start:
+    @contextlib.contextmanager
+    def start(layout: Layout) -> Iterator[Running]:
+        happened.append(f"+{layout.name}")
+        try:
+            yield running
+        finally:
+            happened.append(f"-{layout.name}")
+
+    return start
 
 
 async def test_a_server_that_does_not_start_is_said(failed: Running) -> None:
