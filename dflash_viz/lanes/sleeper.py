@@ -105,8 +105,6 @@ class Sleeper(Lane):
                 self._answer_again(client, f"awake again: {words}" if words else "awake again")
                 return False
             self._trouble = f"After it had slept its drafts were worse ({words})."
-        if self._closing.is_set():
-            return False
         self.close()
         return True
 

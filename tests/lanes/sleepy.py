@@ -101,6 +101,8 @@ class Engine:
 
     def stop(self) -> None:
         """End it, as often as one likes."""
+        if (gate := self.gates.get("stop")) is not None:
+            gate.wait(30)
         if not self.stopped:
             self.stopped = True
             self.device.note("stop", self.spec.name)

@@ -77,6 +77,13 @@ def test_a_little_less_is_told_and_no_fault(made: Made) -> None:
     awake(fleet, "a")
     assert fleet.lanes["a"].status.message == "awake again: AL 3.00, 3.10 before"
     assert made.device.since(0, "start") == [("start", "a"), ("start", "b")]
+    awake(fleet, "b")
+    made.device.engines["a"].refuses["wake"] = 500
+    awake(fleet, "a")
+    assert "started anew: AL 3.00, 3.10 before" in fleet.lanes["a"].status.message, "the first one counts"
+    awake(fleet, "b")
+    awake(fleet, "a")
+    assert fleet.lanes["a"].status.message == "awake again: AL 3.00, 3.10 before"
 
 
 def test_a_race_wakes_each_lane_before_its_turn(made: Made) -> None:
@@ -206,6 +213,21 @@ def test_an_engine_that_does_not_sleep_is_ended(made: Made) -> None:
     assert "could not be put to sleep, and was ended: RuntimeError: no." in fleet.lanes["b"].status.message
     fleet.retry("b")
     until(lambda: states(fleet) == ["asleep", "ready"])
+    made.device.engines["b"].stop()
+    until(lambda: states(fleet) == ["asleep", "failed"])
+    assert "ended unexpectedly" in fleet.lanes["b"].status.message, "what was before is over"
+
+
+def test_nobody_wakes_beside_an_engine_that_is_on_its_way_out(made: Made) -> None:
+    fleet = made("a", "b")
+    engine = made.device.engines["b"]
+    gate = engine.gates["stop"] = threading.Event()
+    engine.silent = True
+    until(lambda: states(fleet) == ["asleep", "failed"])
+    assert made.device.awake == {"b"}, "it has failed, and has its memory still"
+    threading.Timer(0.2, gate.set).start()
+    awake(fleet, "a")
+    assert made.device.since(0, "stop", "wake") == [("stop", "b"), ("wake", "a")]
 
 
 def no_ram(monkeypatch: pytest.MonkeyPatch, left: float) -> None:
