@@ -61,6 +61,7 @@ def describe(path: Path, name: str, environment: Mapping[str, str]) -> list[str]
         *(f"Variable {key} = {value!r}" for key, value in space.variables.items()),
         *(f"Secret {key}, from the environment" for key in space.secrets if key not in missing),
         *(f"Secret {key}, which is NOT in the environment: a new Space needs it" for key in missing),
+        *(f"While it is built: fetch {model}." for model in space.models),
         f"Upload what has changed of {count} files, {', '.join(made)} among them; delete others.",
     ]
     return lines

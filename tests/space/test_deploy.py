@@ -213,7 +213,8 @@ def test_without_a_token_it_is_only_said_what_would_be_done(
 ) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", hub.url)
     monkeypatch.setenv("KEY", SECRET)
-    path = spacefile(tmp_path, **GPU, variables={"MODE": "quiet"}, secrets=["KEY", "OTHER"], sleep_time=600)
+    given = {"variables": {"MODE": "quiet"}, "secrets": ["KEY", "OTHER"], "models": ["owner/model"]}
+    path = spacefile(tmp_path, **GPU, **given, sleep_time=600)
     assert run(monkeypatch, "deploy", NAME, "--spacefile", path) == 0
     said, notice = capsys.readouterr()
     assert f"Create or update the Space {NAME}, kind engine, with sdk docker." in said
@@ -221,6 +222,7 @@ def test_without_a_token_it_is_only_said_what_would_be_done(
     assert "Variable MODE = 'quiet'" in said
     assert "Secret KEY, from the environment" in said
     assert "Secret OTHER, which is NOT in the environment" in said
+    assert "While it is built: fetch owner/model." in said
     assert "README.md, Spacefile, Dockerfile among them" in said
     assert SECRET not in said + notice
     assert "Nothing was sent: there is no token." in notice
