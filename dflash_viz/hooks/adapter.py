@@ -1,22 +1,22 @@
 """What the adapters of vLLM's model runners share: wrapping, the records, and when they are made.
 
 A hook never waits for the device. It copies what a record needs to pinned memory in the runner's own
-stream and keeps the rest in a ``Step``; the record is made where the engine itself has waited for the
-step's result: in ``get_output`` of the asynchronous output, or, with a runner that has synchronised
-by then, when its method returns. So the last step of an answer is never late, and no thread is
-needed. The hooks only read, and a failing hook never stops the engine.
+stream and keeps the rest in a ``Step``, which is told where the engine itself has waited for the step's
+result: in ``get_output`` of the asynchronous output, or, with a runner that has synchronised by then,
+when its method returns. The record is made there, or, of what nobody overwrites, by the courier's thread.
+The hooks only read, and a failing hook never stops the engine.
 
 Times on CUDA (see ``clock``): a verification (``verify_start`` to ``verify_end``) lasts from the moment
-at which the device reaches the step, which is when the target's pass is being prepared and everything
-before has been done, to the end of the sampler and of the copies; a draft (``draft_start`` to
-``draft_end``) is the proposer's part of the device's time. What a request's top-k costs counts to
-the verification.
+at which the device may begin with the step to the end of the sampler and of the copies; a draft
+(``draft_start`` to ``draft_end``) from the moment at which it may begin with the proposer's part to its
+end. It may begin when the host does and everything before has been done: an event there would cost
+what comparing two times does not. What a request's top-k costs counts to the part that it looks at.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -24,12 +24,13 @@ from typing import Any, ClassVar
 import torch
 
 from dflash_viz.hooks.clock import clock_for
-from dflash_viz.hooks.tops import Tops
+from dflash_viz.hooks.courier import Item
+from dflash_viz.hooks.tops import TopFinder, Tops
 from dflash_viz.hooks.wire import TOP_K_ARG, Draw, EngineStep, Fault, Record, Row
 
 MAX_TOP_K = 20
 
-Emit = Callable[[Record], None]
+Emit = Callable[[Item], None]
 _ABSENT = object()
 
 
@@ -59,12 +60,16 @@ Outcome = tuple[str, list[int], list[int]]
 
 @dataclass
 class Step:
-    """One engine step on its way to the host; marks are the clock's. ``read`` gives the outcomes of
-    the requests that emitted anything, once the device is done."""
+    """One engine step on its way to the host. ``read`` gives the outcomes of the requests that emitted
+    anything, once the device is done; ``began`` is when the host began with the step (s), ``end`` the
+    clock's mark of the verification's end, ``draft`` the same two of the last proposal."""
 
     read: Callable[[], Iterator[Outcome]]
-    verify: tuple[Any, Any]
-    draft: tuple[Any, Any] | None
+    began: float
+    end: Any
+    draft: tuple[float, Any] | None
+    # Whether that proposal's blocks are what was verified.
+    drafted: bool
     batch_size: int
     finished: set[str] = field(default_factory=set)
     target: Tops | None = None
@@ -76,18 +81,20 @@ class Adapter:
     """Wraps methods of one runner instance and what it uses; ``remove`` takes every wrapper off."""
 
     runner_version: ClassVar[str]
+    # Whether a step's record may be made later, in another thread.
+    deferred: ClassVar[bool] = False
 
     def __init__(self, runner: Any, emit: Emit) -> None:
         self.check(runner)
         self.runner = runner
         self.clock = clock_for(runner.device)
+        self.tops = TopFinder()
         self._emit: Emit | None = emit
-        # Records are made by whichever thread takes the engine's output.
-        self.lock = threading.Lock()
-        self._seq = 0
         self._indices: dict[str, int] = {}
-        self._verify_start: Any = 0.0
-        self._draft: tuple[Any, Any] | None = None
+        self._began = 0.0
+        # When the device had done everything of the last step that was told.
+        self._reached = 0.0
+        self._draft: tuple[float, Any] | None = None
         # Requests that have ended since the last step.
         self._finished: set[str] = set()
         self._wrapped: list[tuple[Any, str, Any]] = []
@@ -109,8 +116,7 @@ class Adapter:
                 owner.__dict__.pop(name, None)
             else:
                 owner.__dict__[name] = before
-        with self.lock:
-            self._emit = None
+        self._emit = None
 
     def _replace(self, owner: Any, name: str, by: Any) -> None:
         # Through __dict__: torch modules refuse nothing there, and removal is one pop.
@@ -125,53 +131,66 @@ class Adapter:
         try:
             return function(*args)
         except Exception as error:  # the engine must outlive any fault of ours, and say so
-            self._send(Fault(0, f"{type(error).__name__}: {error}"))
+            self._send(_fault(error))
             return None
 
-    def _send(self, record: Record) -> None:
-        with self.lock:
-            if self._emit is not None:
-                record.seq = self._seq
-                self._seq += 1
-                self._emit(record)
+    def _send(self, item: Item) -> None:
+        if (emit := self._emit) is not None:
+            emit(item)
+
+    def _tell(self, step: Step) -> None:
+        """The engine has the step's result on the host."""
+        make = functools.partial(self._record, step)
+        self._send(make if self.deferred else make())
 
     def _on_output(self, output: Any, step: Step) -> None:
         """Make the step's record as soon as the engine has the step's result on the host."""
         get_output = getattr(output, "get_output", None)
         if get_output is None:
-            self._guarded(self._finish, step)
+            self._tell(step)
             return
 
         def get_and_record() -> Any:
             # Else the output would hold itself, and with it memory of the device.
             output.__dict__.pop("get_output", None)
             result = get_output()
-            self._guarded(self._finish, step)
+            self._tell(step)
             return result
 
         output.get_output = get_and_record
 
-    def _finish(self, step: Step) -> None:
-        """Make the record of a step; the device is done with it, or nearly."""
-        self.clock.wait(step.verify[1])
+    def _record(self, step: Step) -> Record | None:
+        try:
+            return self._finish(step)
+        except Exception as error:  # as above
+            return _fault(error)
+
+    def _finish(self, step: Step) -> Record | None:
+        """The record of a step, if it has emitted anything; the device is done with it, or nearly."""
+        self.clock.wait(step.end)
         for request_id in step.finished:
             self._indices.pop(request_id, None)
         rows = [self._row(step, *outcome) for outcome in step.read()]
-        start, end = map(self.clock.at, step.verify)
-        draft_start, draft_end = map(self.clock.at, step.draft) if step.draft else (0.0, 0.0)
-        self.clock.anchor(step.verify[1])
-        if rows:
-            self._send(
-                EngineStep(
-                    seq=0,
-                    verify_start=start,
-                    verify_end=end,
-                    rows=rows,
-                    draft_start=draft_start,
-                    draft_end=draft_end,
-                    batch_size=step.batch_size,
-                )
-            )
+        self.tops.done(step.target)
+        self.tops.done(step.drafter)
+        record = EngineStep(0, 0.0, 0.0, rows, batch_size=step.batch_size)
+        self._tell_times(step, record)
+        return record if rows else None
+
+    def _tell_times(self, step: Step, record: EngineStep) -> None:
+        if step.draft is not None:
+            began, end = step.draft
+            draft = self._span(began, self.clock.tell(end))
+            if step.drafted:
+                record.draft_start, record.draft_end = draft
+        record.verify_start, record.verify_end = self._span(step.began, self.clock.anchor(step.end))
+
+    def _span(self, began: float, end: float) -> tuple[float, float]:
+        """When the device began with a part, and its end; where the host was ahead, it began when it had
+        done the part before."""
+        start = min(max(began, self._reached), end)
+        self._reached = end
+        return start, end
 
     def _row(self, step: Step, request_id: str, emitted: list[int], drafted: list[int]) -> Row:
         index = self._indices.get(request_id, 0)
@@ -185,6 +204,10 @@ class Adapter:
             if step.draws is not None:
                 row.draws = step.draws.of(request_id, len(drafted))
         return row
+
+
+def _fault(error: Exception) -> Fault:
+    return Fault(0, f"{type(error).__name__}: {error}")
 
 
 def asked_top_k(parameters: Any) -> int:

@@ -20,7 +20,10 @@ ANCHOR_LIFE_S = 600.0
 
 
 class Clock(Protocol):
-    """Marks moments now and tells their times later."""
+    """Marks moments now and tells their times later; a mark is told once."""
+
+    def host(self) -> float:
+        """The host's time now (s)."""
 
     def mark(self) -> Any:
         """This moment of the work."""
@@ -28,15 +31,19 @@ class Clock(Protocol):
     def wait(self, mark: Any) -> None:
         """Return when the work before ``mark`` has been done."""
 
-    def at(self, mark: Any) -> float:
-        """The time of a mark whose work has been done (s)."""
+    def tell(self, mark: Any) -> float:
+        """The time of a mark whose work has been done (s); the mark is used up."""
 
-    def anchor(self, mark: Any) -> None:
-        """Take a mark that has just been waited for as the new zero of the times."""
+    def anchor(self, mark: Any) -> float:
+        """The same of a mark that has just been waited for, which becomes the new zero of the times."""
 
 
 class HostClock:
     """Every call returns when its work is done."""
+
+    def host(self) -> float:
+        """The host's time."""
+        return time.monotonic()
 
     def mark(self) -> float:
         """The host's time."""
@@ -45,16 +52,18 @@ class HostClock:
     def wait(self, mark: float) -> None:
         """Nothing is ever left to wait for."""
 
-    def at(self, mark: float) -> float:
+    def tell(self, mark: float) -> float:
         """A mark is its time."""
         return mark
 
-    def anchor(self, mark: float) -> None:
+    def anchor(self, mark: float) -> float:
         """The host's clock needs none."""
+        return mark
 
 
 class CudaClock:
-    """Times from CUDA events.
+    """Times from CUDA events, which are used again: making one costs more than recording it. They are
+    no events that can be slept on (``blocking``), which cost several times as much again.
 
     An anchor is an event whose host time is known; other events are placed by their distance from it.
     The host sees an event late, never early, so a new anchor gets the earlier of two times: when the
@@ -62,32 +71,44 @@ class CudaClock:
     """
 
     def __init__(self) -> None:
+        self._free: list[Any] = []
+        # The runner's, in whose thread the hooks go on: to ask for it each time costs as much again.
+        self._stream = torch.cuda.current_stream()
         self._event = self.mark()
         # Once, when the hooks go on, between two steps.
         self._event.synchronize()
         self._time = time.monotonic()
 
+    def host(self) -> float:
+        """The host's time; the device may be behind."""
+        return time.monotonic()
+
     def mark(self) -> Any:
-        """An event in the current stream; asynchronous."""
-        event = torch.cuda.Event(enable_timing=True, blocking=True)
-        event.record()
+        """An event in the runner's stream; asynchronous."""
+        event = self._free.pop() if self._free else torch.cuda.Event(enable_timing=True)
+        event.record(self._stream)
         return event
 
     def wait(self, mark: Any) -> None:
-        """Wait for an event without holding Python's lock."""
-        mark.synchronize()
+        """Wait for an event; most often it has happened, and asking is cheaper than waiting."""
+        if not mark.query():
+            mark.synchronize()
 
-    def at(self, mark: Any) -> float:
+    def tell(self, mark: Any) -> float:
         """The device's time of the event."""
+        self._free.append(mark)
         return float(self._time + self._event.elapsed_time(mark) / 1000.0)
 
-    def anchor(self, mark: Any) -> None:
+    def anchor(self, mark: Any) -> float:
         """Called after ``wait``: the host sees the event now."""
-        seen, told = time.monotonic(), self.at(mark)
-        passed = told - self._time
-        latest = told + passed * DRIFT
-        self._time = min(seen, latest) if passed < ANCHOR_LIFE_S else seen
+        before = self._event
+        passed = before.elapsed_time(mark) / 1000.0
+        told = float(self._time + passed)
+        seen = time.monotonic()
+        self._time = min(seen, told + passed * DRIFT) if passed < ANCHOR_LIFE_S else seen
         self._event = mark
+        self._free.append(before)
+        return told
 
 
 def clock_for(device: torch.device) -> Clock:

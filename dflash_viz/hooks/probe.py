@@ -11,18 +11,15 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import msgspec
 import torch
-import zmq
 from vllm.v1.sample import rejection_sampler
 
 from dflash_viz.hooks.adapter import Adapter, HookUnsupportedError
+from dflash_viz.hooks.courier import Courier
 from dflash_viz.hooks.repair import repair_sampling
 from dflash_viz.hooks.v1 import V1Adapter
 from dflash_viz.hooks.v2 import V2Adapter
-from dflash_viz.hooks.wire import Record, layer_ids
-
-_encoder = msgspec.msgpack.Encoder()
+from dflash_viz.hooks.wire import layer_ids
 
 
 class Probe:
@@ -60,42 +57,26 @@ class Probe:
 
 
 class Outlet:
-    """One adapter, and the addresses that get its records."""
+    """One adapter, and the courier that takes its records to the server processes."""
 
     def __init__(self, runner: Any, kind: type[Adapter]) -> None:
         # Which of several engines this is: the rank survives where vLLM runs each as if alone.
         parallel = runner.parallel_config
-        self._engine = getattr(parallel, "data_parallel_index", parallel.data_parallel_rank)
-        self._sockets: dict[str, Any] = {}
+        self._courier = Courier(getattr(parallel, "data_parallel_index", parallel.data_parallel_rank))
         self.kind = kind
-        self._adapter = kind(runner, self._emit)
+        self._adapter = kind(runner, self._courier.put)
         self._adapter.install()
-
-    def _emit(self, record: Record) -> None:
-        record.engine = self._engine
-        data = _encoder.encode(record)
-        for socket in list(self._sockets.values()):
-            socket.send(data)
 
     def connect(self, address: str) -> None:
         """Send to this address too."""
-        if address in self._sockets:
-            return
-        socket = zmq.Context.instance().socket(zmq.PUSH)
-        # No limit on what waits: a slow reader costs memory, never a step.
-        socket.set_hwm(0)
-        socket.connect(address)
-        with self._adapter.lock:
-            self._sockets[address] = socket
+        self._courier.connect(address)
 
     def disconnect(self, address: str) -> bool:
         """Send there no more; whether that was the last one, and the hooks are off."""
-        if set(self._sockets) <= {address}:
+        ended = self._courier.disconnect(address)
+        if ended:
             self._adapter.remove()
-        with self._adapter.lock:
-            if (socket := self._sockets.pop(address, None)) is not None:
-                socket.close(linger=0)
-            return not self._sockets
+        return ended
 
 
 def choose_adapter(runner: Any) -> type[Adapter]:

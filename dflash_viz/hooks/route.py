@@ -37,7 +37,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dflash_viz.hooks.wire import ROUTE, TOKEN_ENV, TOKEN_HEADER, EngineStep, Fault, Record, Row
 
 KEEPALIVE_S = 5.0
-_decoder = msgspec.msgpack.Decoder(Record)
+_decoder = msgspec.msgpack.Decoder(list[Record])
 _encoder = msgspec.json.Encoder()
 
 
@@ -67,16 +67,21 @@ class StepHub:
     async def _pump(self) -> None:
         while True:
             try:
-                record = _decoder.decode(await self._socket.recv())
+                records = _decoder.decode(await self._socket.recv())
             except msgspec.MsgspecError as error:
                 self._publish(Fault(0, f"a record could not be read: {error}"))
                 continue
-            expected = self._next_seq.get(record.engine, record.seq)
-            if record.seq != expected:
-                lost = f"{record.seq - expected} engine steps were lost"
-                self._publish(Fault(record.seq, lost, record.engine))
-            self._next_seq[record.engine] = record.seq + 1
-            self._publish(record)
+            for record in records:
+                self._take(record)
+
+    def _take(self, record: Record) -> None:
+        """Pass one record on, and say what was lost before it."""
+        expected = self._next_seq.get(record.engine, record.seq)
+        if record.seq != expected:
+            lost = f"{record.seq - expected} engine steps were lost"
+            self._publish(Fault(record.seq, lost, record.engine))
+        self._next_seq[record.engine] = record.seq + 1
+        self._publish(record)
 
     def _publish(self, record: Record) -> None:
         if isinstance(record, Fault):
@@ -110,7 +115,8 @@ class StepHub:
                         event = await queue.get()
                 except TimeoutError:
                     event = b": alive\n\n"
-                yield event
+                # All that has come by now, in one piece.
+                yield event + b"".join(queue.get_nowait() for _ in range(queue.qsize()))
         finally:
             self._watchers[prefix].remove(queue)
             if not self._watchers[prefix]:

@@ -29,7 +29,7 @@ from dflash_viz.hooks.adapter import (
     require,
     require_one_stage,
 )
-from dflash_viz.hooks.tops import Span, Tops, to_device, to_host, top_of
+from dflash_viz.hooks.tops import Positions, Span, Tops, to_device, to_host
 
 
 class V1Adapter(Adapter):
@@ -76,7 +76,7 @@ class V1Adapter(Adapter):
             self._wrap(rejection_sampler, "generate_uniform_probs", self._around_uniform)
 
     def _around_execute(self, original: Any, scheduler_output: Any, *args: Any, **kw: Any) -> Any:
-        self._verify_start = self.clock.mark()
+        self._began = self.clock.host()
         self._finished |= scheduler_output.finished_req_ids
         return original(scheduler_output, *args, **kw)
 
@@ -93,7 +93,7 @@ class V1Adapter(Adapter):
         if self._deferred:
             self._pending = step
         elif step is not None:
-            self._guarded(self._finish, step)
+            self._tell(step)
         return output
 
     def _around_tokens(self, original: Any, *args: Any, **kw: Any) -> Any:
@@ -104,9 +104,9 @@ class V1Adapter(Adapter):
         return output
 
     def _around_propose(self, original: Any, *args: Any, **kw: Any) -> Any:
-        start = self.clock.mark()
+        began = self.clock.host()
         result = original(*args, **kw)
-        self._draft = (start, self.clock.mark())
+        self._draft = (began, self.clock.mark())
         self._draft_rows = {r: i for i, r in enumerate(self.runner.input_batch.req_ids)}
         return result
 
@@ -164,8 +164,10 @@ class V1Adapter(Adapter):
         finished, self._finished = self._finished, set()
         return Step(
             read=read,
-            verify=(self._verify_start, self.clock.mark()),
-            draft=self._draft if any(counts) else None,
+            began=self._began,
+            end=self.clock.mark(),
+            draft=self._draft,
+            drafted=any(counts),
             batch_size=batch.num_reqs,
             finished=finished,
             target=target,
@@ -210,11 +212,9 @@ class V1Adapter(Adapter):
                 tokens += [*range(token, token + count), len(flat) - 1]
             row += count + 1
             token += count
-        drafted = flat[to_device(tokens, flat.device)]
-        if len(rows) < len(logits):
-            logits = logits[to_device(rows, logits.device)]
-        target = top_of(logits, drafted, spans)
-        return target, self._drafter_tops(flat, counts, wanted)
+        index = to_device(rows, logits.device) if len(rows) < len(logits) else None
+        at = Positions(logits, len(rows), flat[to_device(tokens, flat.device)], index=index)
+        return self.tops.find(at, spans), self._drafter_tops(flat, counts, wanted)
 
     def _drafter_tops(self, flat: torch.Tensor, counts: list[int], wanted: dict[str, int]) -> Tops | None:
         if not self._draft_logits:
@@ -234,8 +234,9 @@ class V1Adapter(Adapter):
                 tokens += range(first, first + count)
         if not spans:
             return None
-        chosen = blocks.flatten(0, 1)[to_device(rows, flat.device)]
-        return top_of(chosen, flat[to_device(tokens, flat.device)], spans)
+        index = to_device(rows, flat.device)
+        drafted = flat[to_device(tokens, flat.device)]
+        return self.tops.find(Positions(blocks.flatten(0, 1), len(rows), drafted, index=index), spans)
 
 
 def _counts(metadata: Any, num_reqs: int) -> list[int]:

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -37,13 +39,13 @@ from dflash_viz.hooks.adapter import (
     require,
     require_one_stage,
 )
-from dflash_viz.hooks.tops import Span, Tops, to_device, to_host, top_of
+from dflash_viz.hooks.tops import Pinned, Positions, Span, Tops, to_device, to_host
 
 # What is read of ``InputBatch`` (``v1/worker/gpu/input_batch.py``) and set by ``AsyncOutput``'s
 # constructor (``v1/worker/gpu/async_utils.py``).
 BATCH_FIELDS = {
-    "req_ids", "num_reqs", "idx_mapping", "num_draft_tokens", "input_ids", "logits_indices",
-    "cu_num_logits", "cu_num_logits_np",
+    "req_ids", "num_reqs", "idx_mapping", "num_tokens", "num_draft_tokens", "input_ids",
+    "query_start_loc_np", "logits_indices", "cu_num_logits", "cu_num_logits_np",
 }  # fmt: skip
 OUTPUT_FIELDS = {"sampled_token_ids", "num_sampled_tokens_np", "copy_event"}
 
@@ -52,11 +54,13 @@ class V2Adapter(Adapter):
     """Wraps methods of one runner instance and of its speculator, and stands in for its samplers."""
 
     runner_version = "V2"
+    deferred = True
 
     def __init__(self, runner: Any, emit: Emit) -> None:
         super().__init__(runner, emit)
         # Requests that ask for probabilities, and how many.
         self._asked: dict[str, int] = {}
+        self._pinned = Pinned(torch.int32)
         self._pending: tuple[Step, _Blocks] | None = None
         # Of the running verification, and of the blocks that the next one verifies.
         self._target: Tops | None = None
@@ -97,7 +101,7 @@ class V2Adapter(Adapter):
         return original(scheduler_output, *args, **kw)
 
     def _begin(self, scheduler_output: Any) -> None:
-        self._verify_start = self.clock.mark()
+        self._began = self.clock.host()
         for request_id in scheduler_output.finished_req_ids:
             self._asked.pop(request_id, None)
         self._finished |= scheduler_output.finished_req_ids
@@ -123,16 +127,16 @@ class V2Adapter(Adapter):
         output = original(*args, **kw)
         if self._pending is not None:
             step, blocks = self._pending
-            step.read = functools.partial(_read, output, blocks)
+            step.read = functools.partial(self._read, output, blocks)
             self._on_output(output, step)
         return output
 
     def _around_propose(self, original: Any, input_batch: Any, *args: Any, **kw: Any) -> Any:
         if kw.get("dummy_run"):
             return original(input_batch, *args, **kw)
-        start = self.clock.mark()
+        began = self.clock.host()
         drafted = original(input_batch, *args, **kw)
-        self._draft = (start, self.clock.mark())
+        self._draft = (began, self.clock.mark())
         if self._asked:
             self._drafter = self._guarded(self._drafter_tops, input_batch, drafted)
         return drafted
@@ -140,21 +144,31 @@ class V2Adapter(Adapter):
     def _note(self, batch: Any) -> tuple[Step, _Blocks]:
         """Everything of this verification that a record needs; what is on the device follows."""
         drafting = batch.num_draft_tokens > 0
-        # The input buffers are overwritten by the next step: the drafted ids are gathered now.
-        flat = to_host(batch.input_ids[batch.logits_indices]) if drafting else None
-        on_device = drafting and self._adaptive
-        bounds = to_host(batch.cu_num_logits) if on_device else batch.cu_num_logits_np
+        blocks = self._blocks(batch) if drafting else _Blocks(batch.req_ids)
         finished, self._finished = self._finished, set()
         step = Step(
             read=_nothing,
-            verify=(self._verify_start, self.clock.mark()),
-            draft=self._draft if drafting else None,
+            began=self._began,
+            end=self.clock.mark(),
+            draft=self._draft,
+            drafted=drafting,
             batch_size=batch.num_reqs,
             finished=finished,
             target=self._target,
             drafter=self._drafter,
         )
-        return step, _Blocks(batch.req_ids, flat, bounds)
+        return step, blocks
+
+    def _blocks(self, batch: Any) -> _Blocks:
+        """The blocks of a batch that verifies any. The input buffer is overwritten by the next step, so
+        it is copied now: whole, as to choose from it would cost as much again."""
+        if self._adaptive:
+            read = batch.input_ids.index_select(0, batch.logits_indices)
+            bounds = to_host(batch.cu_num_logits)
+            return _Blocks(batch.req_ids, self._pinned.copy(read), bounds[1:], bounds)
+        read = self._pinned.copy(batch.input_ids[: batch.num_tokens])
+        ends = batch.query_start_loc_np[1 : batch.num_reqs + 1]
+        return _Blocks(batch.req_ids, read, ends, batch.cu_num_logits_np)
 
     @property
     def _adaptive(self) -> bool:
@@ -172,11 +186,9 @@ class V2Adapter(Adapter):
         if not rows or self._adaptive:
             return None
         # The token drafted at a row is the one that the next row has read.
-        drafted = batch.input_ids[batch.logits_indices].roll(-1)
-        if len(rows) < len(logits):
-            index = to_device(rows, logits.device)
-            logits, drafted = logits[index], drafted[index]
-        return top_of(logits, drafted, spans)
+        index = to_device(rows, logits.device) if len(rows) < len(logits) else None
+        at = Positions(logits, len(rows), batch.input_ids, index=index, reads=batch.logits_indices)
+        return self.tops.find(at, spans)
 
     def _drafter_tops(self, batch: Any, drafted: torch.Tensor) -> Tops | None:
         """The drafter's top-k at the positions of the blocks just drafted, [requests, K]."""
@@ -185,18 +197,26 @@ class V2Adapter(Adapter):
         rows = [i for i, request_id in enumerate(batch.req_ids) if request_id in self._asked]
         if logits is None or not rows:
             return None
-        index = batch.idx_mapping[: batch.num_reqs].long()
+        states = batch.idx_mapping[: batch.num_reqs]
         if len(rows) < batch.num_reqs:
-            chosen = to_device(rows, index.device)
-            index, drafted = index[chosen], drafted[chosen]
+            chosen = to_device(rows, states.device)
+            states, drafted = states.index_select(0, chosen), drafted.index_select(0, chosen)
         k = drafted.shape[1]
-        blocks = logits[index, :k].float()
-        if not hasattr(speculator, "draft_logits_spec"):
-            # 0.26 keeps the logits after division by the temperature, later versions before.
-            temperature = speculator.temperature[index]
-            blocks = blocks * temperature.where(temperature > 0, 1.0)[:, None, None]
+        # 0.26 keeps the logits after division by the temperature, later versions before.
+        scale = None if hasattr(speculator, "draft_logits_spec") else speculator.temperature
         spans = {batch.req_ids[r]: Span(i * k, self._asked[batch.req_ids[r]]) for i, r in enumerate(rows)}
-        return top_of(blocks.flatten(0, 1), drafted.flatten(), spans)
+        at = Positions(logits, len(rows) * k, drafted, per=k, index=states, scale=scale)
+        return self.tops.find(at, spans)
+
+    def _read(self, output: Any, blocks: _Blocks) -> Iterator[Outcome]:
+        """The outcomes, from the engine's own copy; a chunk of a long prompt has emitted nothing."""
+        sampled, counts = output.sampled_token_ids.tolist(), output.num_sampled_tokens_np.tolist()
+        drafted = blocks.lists()
+        if blocks.read is not None:
+            self._pinned.give(blocks.read)
+        for request_id, ids, count, block in zip(blocks.request_ids, sampled, counts, drafted, strict=True):
+            if count > 0:
+                yield request_id, ids[:count], block
 
 
 class StandIn:
@@ -220,34 +240,29 @@ class StandIn:
         return type(self._inner)
 
 
+@dataclass
 class _Blocks:
-    """The tokens that the target's pass has read at the rows of its logits (None without drafts), and
-    the first row of each request: its last token, then what was drafted for it."""
+    """What the target's pass has read, on the host when it has arrived there (a buffer with more room;
+    None without drafts): for each request, before ``ends``, as many tokens as it has rows of logits,
+    its last token and then what was drafted for it; ``bounds`` counts these rows."""
 
-    def __init__(self, request_ids: list[str], flat: torch.Tensor | None, bounds: Any) -> None:
-        self.request_ids = request_ids
-        self._flat = flat
-        self._bounds = bounds
+    request_ids: list[str]
+    read: torch.Tensor | None = None
+    ends: Any = None
+    bounds: Any = None
 
     def lists(self) -> list[list[int]]:
-        """The block of every request; for the host when it has arrived there."""
-        if self._flat is None:
+        """The block of every request."""
+        if self.read is None:
             return [[] for _ in self.request_ids]
-        flat, bounds = self._flat.tolist(), self._bounds.tolist()
-        return [real(flat[bounds[i] + 1 : bounds[i + 1]]) for i in range(len(self.request_ids))]
+        ends, bounds = self.ends.tolist(), self.bounds.tolist()
+        tokens = self.read.numpy()[: ends[-1]].tolist()
+        rows = [last - first for first, last in itertools.pairwise(bounds)]
+        return [real(tokens[end - n + 1 : end]) for end, n in zip(ends, rows, strict=False)]
 
 
 def _nothing() -> Iterator[Outcome]:
     return iter(())
-
-
-def _read(output: Any, blocks: _Blocks) -> Iterator[Outcome]:
-    """The outcomes, from the engine's own copy; a chunk of a long prompt has emitted nothing."""
-    sampled, counts = output.sampled_token_ids.tolist(), output.num_sampled_tokens_np.tolist()
-    drafted = blocks.lists()
-    for request_id, ids, count, block in zip(blocks.request_ids, sampled, counts, drafted, strict=True):
-        if count > 0:
-            yield request_id, ids[:count], block
 
 
 def _require_fields(runner: Any) -> None:

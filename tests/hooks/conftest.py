@@ -19,6 +19,9 @@ class Ticks:
         self.now = 0.0
         self.reached: set[float] = set()
 
+    def host(self) -> float:
+        return self.mark()
+
     def mark(self) -> float:
         self.now += 1.0
         return self.now
@@ -26,12 +29,13 @@ class Ticks:
     def wait(self, mark: float) -> None:
         self.reached.add(mark)
 
-    def at(self, mark: float) -> float:
+    def tell(self, mark: float) -> float:
         assert max(self.reached, default=0.0) >= mark, "the device is not there yet"
         return mark
 
-    def anchor(self, mark: float) -> None:
+    def anchor(self, mark: float) -> float:
         assert mark in self.reached
+        return mark
 
 
 @pytest.fixture

@@ -56,7 +56,9 @@ class InputBatch:
     req_ids: list[str]
     num_reqs: int
     idx_mapping: torch.Tensor
+    num_tokens: int
     num_draft_tokens: int
+    query_start_loc_np: np.ndarray
     input_ids: torch.Tensor
     logits_indices: torch.Tensor
     cu_num_logits: torch.Tensor
@@ -186,7 +188,9 @@ class Runner2:
             list(blocks),
             len(blocks),
             torch.tensor([self.states[r] for r in blocks], dtype=torch.int32),
+            len(flat) + 1,
             len(flat) - len(blocks),
+            np.concatenate(([0], bounds[1:] + 1)),
             self.buffer,
             torch.arange(1, len(flat) + 1),
             torch.tensor(bounds),

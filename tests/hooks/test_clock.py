@@ -15,9 +15,11 @@ class Device:
         self.now = 1000.0
         self.late = 0.0
         self.offset = -900.0
+        self.events = self.waits = 0
 
     def event(self, **options: bool) -> Event:
-        assert options["enable_timing"]
+        assert options == {"enable_timing": True}
+        self.events += 1
         return Event(self)
 
     def monotonic(self) -> float:
@@ -29,11 +31,15 @@ class Event:
         self.device = device
         self.time = 0.0
 
-    def record(self) -> None:
+    def record(self, stream: str) -> None:
+        assert stream == "the runner's"
         self.time = self.device.now
 
+    def query(self) -> bool:
+        return self.device.late > 0
+
     def synchronize(self) -> None:
-        pass
+        self.device.waits += 1
 
     def elapsed_time(self, other: Event) -> float:
         return (other.time - self.time) * 1000.0
@@ -43,6 +49,7 @@ class Event:
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     made = Device()
     monkeypatch.setattr(clock.torch.cuda, "Event", made.event)
+    monkeypatch.setattr(clock.torch.cuda, "current_stream", lambda: "the runner's")
     monkeypatch.setattr(clock.time, "monotonic", made.monotonic)
     return made
 
@@ -53,8 +60,7 @@ def step(device: Device, ours: CudaClock, seconds: float, late: float) -> float:
     mark = ours.mark()
     device.late = late
     ours.wait(mark)
-    at = ours.at(mark)
-    ours.anchor(mark)
+    at = ours.anchor(mark)
     device.late = 0.0
     return at
 
@@ -94,5 +100,16 @@ def test_the_cpu_has_the_hosts_time() -> None:
     assert isinstance(host, HostClock)
     first, second = host.mark(), host.mark()
     host.wait(second)
-    host.anchor(second)
-    assert host.at(first) == first <= second == host.at(second)
+    assert host.tell(first) == first <= second == host.anchor(second) <= host.host()
+
+
+def test_events_are_used_again_and_none_is_waited_for_that_has_happened(device: Device) -> None:
+    ours = CudaClock()
+    for _ in range(100):
+        first = ours.mark()
+        step(device, ours, 0.003, 0.001)
+        assert ours.tell(first) == pytest.approx(device.monotonic() - 0.003, abs=1e-4)
+    assert device.events == 3
+    assert device.waits == 1, "when the clock was made"
+    step(device, ours, 0.003, 0.0)
+    assert device.waits == 2

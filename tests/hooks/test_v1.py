@@ -14,7 +14,7 @@ from dflash_viz.hooks.adapter import HookUnsupportedError
 from dflash_viz.hooks.v1 import V1Adapter
 from dflash_viz.hooks.wire import EngineStep, Record
 from tests.hooks.stand_ins import Runner1, Scheduled, parameters
-from tests.hooks.test_v2 import favouring
+from tests.hooks.test_v2 import favouring, made
 
 pytestmark = pytest.mark.usefixtures("unwaiting", "ticks")
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("unwaiting", "ticks")
 def hooked(device: str, asynchronous: bool, **asked: int) -> tuple[Runner1, V1Adapter, list[Record]]:
     runner, records = Runner1(device, asynchronous), []
     runner.requests = {r: SimpleNamespace(sampling_params=parameters(k)) for r, k in asked.items()}
-    adapter = V1Adapter(runner, records.append)
+    adapter = V1Adapter(runner, lambda item: records.extend(made(item)))
     adapter.install()
     return runner, adapter, records
 
