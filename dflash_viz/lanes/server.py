@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import os
 import re
 import secrets
@@ -28,6 +29,8 @@ from dflash_viz.weights.resolver import ROOT, cache_dir
 MODEL_NAME = "target"
 START_TIMEOUT_S = 600.0
 KEPT_LOGS = 20
+# Where an EAGLE-3 head's configuration names the layers of the target that it reads.
+LAYERS = "eagle_aux_hidden_state_layer_ids"
 _servers = itertools.count(1)
 
 # What vLLM logs on its way up, and how far along that is (0.32.0).
@@ -83,16 +86,31 @@ class EngineServer:
         log = f"{file_name(spec.name)}-{os.getpid()}-{next(_servers)}.log"
         self.log = cache_dir() / "logs" / log
         self._links = tempfile.TemporaryDirectory(prefix="lane-")
-        self._command = self._build_command(target, self._plainly_named(drafter), hooks)
+        self._command = self._build_command(target, self._as_read(drafter), hooks)
         self._keeper: subprocess.Popen[bytes] | None = None
 
-    def _plainly_named(self, drafter: Path | None) -> Path | None:
-        """The drafter under a path that says nothing about its method.
+    def _as_read(self, drafter: Path | None) -> Path | None:
+        """The drafter where vLLM takes it for what it is.
 
-        vLLM (``config/speculative.py``) takes "dflash" or "eagle" anywhere in the path, our cache's
-        name too, for the method, unless the method asked for is one of those.
+        - ``config/speculative.py`` takes "dflash" or "eagle" anywhere in the path, our cache's name too,
+          for the method, unless the method asked for is one of those: so under a path that says nothing.
+        - The V2 runner (``v1/worker/gpu/spec_decode/eagle/eagle3_utils.py``, 0.26 to 0.33) looks for an
+          EAGLE-3 head's layers at the top of its ``config.json`` only, the model itself in
+          ``eagle_config``: so with both.
         """
-        if drafter is None or self.spec.method in ("dflash", "eagle", "eagle3", "dspark"):
+        if drafter is None:
+            return None
+        config = json.loads((drafter / "config.json").read_text()) if self.spec.method == "eagle3" else {}
+        nested = (config.get("eagle_config") or {}).get(LAYERS)
+        if nested and LAYERS not in config:
+            folder = Path(self._links.name) / "drafter"
+            folder.mkdir()
+            for file in drafter.resolve().iterdir():
+                (folder / file.name).symlink_to(file)
+            (folder / "config.json").unlink()
+            (folder / "config.json").write_text(json.dumps({**config, LAYERS: nested}))
+            return folder
+        if self.spec.method in ("dflash", "eagle", "eagle3", "dspark"):
             return drafter
         link = Path(self._links.name) / "drafter"
         link.symlink_to(drafter.resolve())
@@ -267,8 +285,10 @@ def _health(client: httpx.Client) -> Health:
 
 
 def _error_lines(text: str) -> Iterator[str]:
-    """Lines that name an error, the last first; vLLM's own wrappers say nothing and are left out."""
+    """Lines that name an error, the last first; left out are vLLM's own wrappers, which say nothing, and its
+    warning, at every start of an ordinary user, of what a low limit of open files can lead to."""
+    empty = ("Engine core initialization failed", "EngineDead", "This can cause fd limit errors")
     for line in reversed(text.splitlines()):
         match = re.search(r"Value error, (.+?) \[type=|\b(\w*(?:Error|Exception)): (.+)", line)
-        if match and "Engine core initialization failed" not in line and "EngineDead" not in line:
+        if match and not any(words in line for words in empty):
             yield (match[1] or match[0])[:400]

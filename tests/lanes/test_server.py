@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dflash_viz.lanes import LaneSpec
-from dflash_viz.lanes.server import EngineServer
+from dflash_viz.lanes.server import EngineServer, _error_lines
 
 OPTION = "--per-request-spec-decode-metrics"
 
@@ -37,3 +39,60 @@ def test_counts_of_each_answer_where_vllm_can(
         (tmp_path / "config").mkdir()
         (tmp_path / "config" / "observability.py").write_text(source)
     assert (OPTION in command(monkeypatch, tmp_path, method)) is asked
+
+
+HEAD = {
+    "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": [2, 9, 16, 23, 29]}
+}
+
+
+def drafter_of(monkeypatch: pytest.MonkeyPatch, folder: Path, method: str, config: dict[str, Any]) -> Path:
+    """The folder that the server names as the drafter, of one with this configuration."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: ModuleSpec("vllm", None))
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes(b"weights")
+    spec = LaneSpec("lane", method, drafter="d", num_speculative_tokens=5)
+    server = EngineServer(spec, Path("target"), folder)
+    # What it has made goes with it.
+    monkeypatch.setattr("tests.lanes.test_server.KEPT", server, raising=False)
+    asked = server._command[server._command.index("--speculative-config") + 1]
+    return Path(json.loads(asked)["model"]).resolve()
+
+
+def test_a_head_names_its_layers_where_every_runner_looks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """vLLM's V2 runner reads the top of the configuration only, and would take three layers of its own."""
+    given = drafter_of(monkeypatch, tmp_path / "head", "eagle3", HEAD)
+    config = json.loads((given / "config.json").read_text())
+    assert config == {**HEAD, "eagle_aux_hidden_state_layer_ids": [2, 9, 16, 23, 29]}
+    assert (given / "model.safetensors").read_bytes() == b"weights"
+    assert json.loads((tmp_path / "head" / "config.json").read_text()) == HEAD, "left as it was"
+
+
+@pytest.mark.parametrize(
+    ("method", "config"),
+    [
+        ("eagle3", {**HEAD, "eagle_aux_hidden_state_layer_ids": [1, 2, 3]}),
+        ("eagle3", {"eagle_config": {"use_aux_hidden_state": True}}),
+        ("dflash", HEAD),
+        ("draft_model", {}),
+    ],
+)
+def test_other_drafters_are_taken_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, method: str, config: dict[str, Any]
+) -> None:
+    given = drafter_of(monkeypatch, tmp_path / "drafter-of-eagle", method, config)
+    assert given == tmp_path / "drafter-of-eagle"
+
+
+def test_what_an_error_could_be_like_is_no_reason() -> None:
+    warning = (
+        "WARNING Found ulimit of 20000 and failed to automatically increase with error x. This can cause fd "
+        "limit errors like `OSError: [Errno 24] Too many open files`. Consider increasing with ulimit -n"
+    )
+    assert list(_error_lines(warning)) == []
+    assert list(_error_lines(f"OSError: [Errno 98] Address in use\n{warning}")) == [
+        "OSError: [Errno 98] Address in use"
+    ]
