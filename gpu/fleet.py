@@ -1,53 +1,33 @@
-"""Runs a preset's lanes as the app's fleet does, all resident and with one awake, and prints one table.
+"""A preset's lanes as the app's fleet runs them: all resident, and with one awake.
 
-    python3 -m gpu.fleet [--gguf FOLDER] [--preset embedded-cuda] [--seconds 410]
-
-First all lanes beside each other on one GPU: a race over them one after another, and one at the same time.
-Then the first lane and the last, said to take so much memory that one can be awake: both start, and each
-answers twice, in turn, woken each time. A trace is complete as in gpu/verify.py; what a lane drafts after it
-has slept must be what it drafted before.
+A trace is complete as in gpu/asking.py; what a lane drafts after it has slept must be what it drafted before.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import functools
-import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dflash_viz.bench.meter import settled
-from dflash_viz.bench.speed import TOP_K
-from dflash_viz.lanes import Fleet, LaneError, LaneFace, LaneSpec, Race, load_preset
+from dflash_viz.lanes import Fleet, LaneError, LaneFace, LaneSpec, Race
 from dflash_viz.lanes.device import engine_gpus
 from dflash_viz.lanes.face import STARTED, STARTING
 from dflash_viz.trace import PLAIN, End, Header, Message, Sampling, Step
 from dflash_viz.trace.counters import Counters
-from dflash_viz.weights.resolver import GGUF_FILE
-from gpu.checks import Check, Checks, Made, Once, say
-from gpu.verify import (
-    GREEDY,
-    SLEEP_TOLERANCE,
-    Answer,
-    convert,
-    faults,
-    last_log,
-    probabilities,
-    prompts,
-    used_memory_mb,
-)
+from gpu.asking import GREEDY, Answer, faults, last_log, probabilities, prompts, used_memory_mb
+from gpu.checks import Checks, Made, Once, say
 
 START_LIMIT_S = 100.0
-RACE_LIMIT_S = 60.0
 LOOK_EVERY_S = 0.2
 ROUNDS = 2
+# How far the acceptance length may be from the one before the engine slept.
+SLEEP_TOLERANCE = 0.02
 # All lanes together take this share of what is free, in the words of the preset: too much.
 TOO_MUCH = 1.2
 
@@ -229,54 +209,3 @@ async def running(
         yield fleet if right else None
     finally:
         await asyncio.to_thread(fleet.close)
-
-
-async def check_resident(checks: Checks, specs: Sequence[LaneSpec], options: argparse.Namespace) -> None:
-    """All lanes at once."""
-    async with running(checks, specs, "all resident", one_awake=False) as fleet:
-        if fleet is None:
-            return
-        for together, words in ((False, "one after another"), (True, "at the same time")):
-            check = functools.partial(resident_race, fleet, options.prompts, options.tokens, together)
-            await checks.run(f"all resident: race, {words}", RACE_LIMIT_S, check)
-
-
-async def check_turns(checks: Checks, specs: Sequence[LaneSpec], options: argparse.Namespace) -> None:
-    """One awake at a time."""
-    async with running(checks, too_much(specs), "one awake", one_awake=True) as fleet:
-        if fleet is None:
-            return
-        check = functools.partial(turns, fleet, options.prompts, options.tokens)
-        await checks.run("one awake: each lane twice", RACE_LIMIT_S, check)
-        first = next(iter(fleet.lanes))
-        await checks.run(
-            f"one awake: top-{TOP_K} of {first}", RACE_LIMIT_S, lambda: hooks_after(fleet, first)
-        )
-
-
-async def verify(options: argparse.Namespace) -> list[Check]:
-    """Run all checks and print their table."""
-    checks = Checks(options.seconds)
-    if options.gguf is not None:
-        await checks.run("embedded target", START_LIMIT_S, lambda: convert(options.gguf))
-    lanes = load_preset(options.preset).lanes
-    await check_resident(checks, lanes, options)
-    await check_turns(checks, [lanes[0], lanes[-1]], options)
-    print(f"\n{checks.table()}", flush=True)
-    return checks.done
-
-
-def main() -> int:
-    """Parse the command line; 0 when everything passed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--gguf", type=Path, help=f"the folder that holds {GGUF_FILE}, to convert it")
-    parser.add_argument("--preset", default="embedded-cuda")
-    parser.add_argument("--prompts", type=int, default=4, help="prompts that every lane answers each time")
-    parser.add_argument("--tokens", type=int, default=128, help="answer tokens at most")
-    parser.add_argument("--seconds", type=float, default=410.0, help="the whole run's time limit")
-    done = asyncio.run(verify(parser.parse_args()))
-    return 0 if done and all(check.passed for check in done) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -34,10 +34,10 @@ from dflash_viz.trace import End, Message, Sampling, Step
 from dflash_viz.trace.counters import Counters
 from dflash_viz.weights import resolve_model
 from dflash_viz.weights.resolver import EMBEDDED, GGUF_FILE
+from gpu.asking import GREEDY, ask_all, convert, prompts, traces
 from gpu.checks import Check, Checks, Made, say
 from gpu.layouts import LAYOUTS, ONE, Layout, Running, in_turn, served
 from gpu.pad import pad_pair
-from gpu.verify import GREEDY, ask_all, convert, prompts, traces
 
 METHOD = "dflash"
 START_LIMIT_S = 200.0

@@ -32,7 +32,8 @@ from dflash_viz.trace import PLAIN
 from dflash_viz.weights import resolve_model
 
 TOP_K = 5
-WARM_TOKENS = 4
+WARM_TOKENS = 16
+REST_S = 0.1
 
 
 class Tally(msgspec.Struct):
@@ -99,9 +100,11 @@ async def ask(http: httpx.AsyncClient, prompt: str, max_tokens: int, top_k: int,
 
 @contextlib.asynccontextmanager
 async def watched(http: httpx.AsyncClient, on: bool) -> AsyncIterator[None]:
-    """Hooks on, with somebody watching as the app does; or hooks off."""
+    """Hooks on, with somebody watching as the app does; or hooks off. Both after the same rest, from
+    which a machine begins more slowly."""
     if not on:
         await http.delete(f"{ROUTE}/hooks")
+        await asyncio.sleep(REST_S)
         yield
         return
     await http.get(f"{ROUTE}/hello")
@@ -112,7 +115,7 @@ async def watched(http: httpx.AsyncClient, on: bool) -> AsyncIterator[None]:
                 pass
 
     watcher = asyncio.create_task(read())
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(REST_S)
     try:
         yield
     finally:
@@ -154,9 +157,10 @@ async def measure(
         for number, (kind, prompt) in enumerate(prompts):
             for c in random.Random(number).sample(chosen, len(chosen)):
                 http = clients[c.server.url]
-                # Whoever follows another engine would find its caches cold.
-                await ask(http, prompt, WARM_TOKENS, 0, Tally())
                 async with watched(http, c.hooks):
+                    # Whoever follows another engine would find its caches cold, and hooks that have just
+                    # gone on make their events and buffers first.
+                    await ask(http, prompt, WARM_TOKENS, c.top_k, Tally())
                     await ask(http, prompt, tokens, c.top_k, tallies[c.name].setdefault(kind, Tally()))
             print(f"\r  prompt {number + 1} of {len(prompts)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)

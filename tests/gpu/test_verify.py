@@ -10,9 +10,9 @@ import pytest
 from dflash_viz.metrics import count
 from dflash_viz.trace import Check, End, Position, Step, TokenProb
 from dflash_viz.trace.counters import Counters
+from gpu.asking import Answer, faults, prompts
+from gpu.asking import _favoured as favoured
 from gpu.checks import Checks, Made, Once
-from gpu.verify import Answer, faults, prompts
-from gpu.verify import _favoured as favoured
 
 STEPS = [
     Step(0, 0.0, 0.10, 0.10, [5], last="plain", prefill=True),

@@ -1,0 +1,59 @@
+"""Whether the kernel that finds top-k (``dflash_viz.hooks.fused``) agrees with torch, and what both cost."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from dflash_viz.bench.speed import TOP_K
+from dflash_viz.hooks.tops import Positions, pack
+from gpu.checks import Made
+
+# Rows and vocabulary: of one request, of one with a large vocabulary and K, of 128.
+CASES = [(1, 49_152), (6, 49_152), (16, 151_936), (768, 49_152)]
+# Between sums of 32-bit numbers in different orders.
+TOLERANCE = 1e-5
+CALLS = 100
+
+
+async def kernel() -> Made:
+    """Every case on random logits."""
+    from dflash_viz.hooks.fused import Fused
+
+    device = torch.device("cuda")
+    fused, random = Fused(device), torch.Generator(device).manual_seed(0)
+    worst, words, figures = 0.0, [], {}
+    for rows, vocabulary in CASES:
+        logits = 3 * torch.randn(rows, vocabulary, generator=random, device=device)
+        at = Positions(logits, rows, torch.arange(rows, device=device, dtype=torch.int32))
+        out = torch.empty(rows * (2 * TOP_K + 1), pin_memory=True)
+        ours, theirs = _us(functools.partial(fused, at, TOP_K, out)), _us(functools.partial(pack, at, TOP_K))
+        worst = max(worst, _difference(out.view(rows, -1).numpy(), pack(at, TOP_K).cpu().numpy()))
+        words.append(f"{rows} × {vocabulary:,} logits {ours} µs (torch {theirs})")
+        figures[f"{rows}x{vocabulary}_us"] = [ours, theirs]
+    return worst < TOLERANCE, f"{', '.join(words)}; largest difference {worst:.1e}", figures
+
+
+def _us(call: Callable[[], Any]) -> float:
+    """The mean time of a call (µs), on the device or on the host, whichever is slower."""
+    call()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(CALLS):
+        call()
+    torch.cuda.synchronize()
+    return round(1e6 * (time.perf_counter() - began) / CALLS, 1)
+
+
+def _difference(found: Any, expected: Any) -> float:
+    """The largest of two probabilities; 1 where an id is another."""
+    ids = slice(TOP_K, 2 * TOP_K)
+    if (found[:, ids].copy().view(np.int32) != expected[:, ids].copy().view(np.int32)).any():
+        return 1.0
+    chances = [*range(TOP_K), 2 * TOP_K]
+    return float(np.abs(found[:, chances] - expected[:, chances]).max())

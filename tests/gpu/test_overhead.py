@@ -1,0 +1,52 @@
+"""How the cost of the hooks is judged."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from gpu.overhead import Pieces, judge, pieces, share
+
+OFF: list[Pieces] = [(0.2, 100), (0.1, 50), (0.3, 150), (0.2, 100), (0.1, 40), (0.2, 90)]
+
+
+def slower(by: float) -> list[Pieces]:
+    return [(seconds * by, number) for seconds, number in OFF]
+
+
+def test_shares_are_of_the_speed_without_hooks() -> None:
+    assert share(OFF, slower(1.25)).value == pytest.approx(0.8)
+    made = share(OFF, slower(1.25))
+    assert made.low is not None
+    assert made.low == pytest.approx(0.8), "prompt by prompt they differ by as much"
+
+
+@pytest.mark.parametrize(
+    ("on", "top", "passes"),
+    [(1.01, 1.04, True), (1.03, 1.04, False), (1.01, 1.07, False), (0.99, 1.0, True)],
+)
+def test_both_limits_must_hold(on: float, top: float, passes: bool) -> None:
+    passed, shown, figures = judge(
+        {"off": OFF, "control": slower(1.001), "on": slower(on), "top": slower(top)}
+    )
+    assert passed is passes
+    assert f"{1 / on:.3f} [{1 / on:.3f}, {1 / on:.3f}]" in shown
+    assert "(6 prompts)" in shown
+    assert figures["control"][0] == pytest.approx(1 / 1.001, abs=1e-4)
+    assert figures["piece_ms"] == pytest.approx(1000 * 1.1 / 530, abs=1e-3)
+
+
+async def test_the_slowest_pieces_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 times between pieces of 1 s, and two of 100 s; announcements are no pieces."""
+    clock = iter([*range(21), *range(120, 140), 240, 241])
+    monkeypatch.setattr("gpu.overhead.time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    words = ['{"delta":{"role":"assistant","content":""}}', *['{"delta":{"content":"a"}}'] * 43, "{}"]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert b"dflash_viz_top_k" in request.content
+        return httpx.Response(200, text="".join(f"data: {word}\n\n" for word in words))
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://engine") as http:
+        assert await pieces(http, "Why?", 64, 5) == (40.0, 40)
