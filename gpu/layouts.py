@@ -39,13 +39,15 @@ API_SERVER, SERVE = "vllm.entrypoints.openai.api_server", "gpu.serve"
 
 @dataclass(frozen=True)
 class Layout:
-    """One way to spread the model: so many ``engines`` answer, each of which reports its own steps."""
+    """One way to spread the model: so many ``engines`` answer, each of which reports its own steps; their
+    acceptance length may be so far from that of one GPU."""
 
     name: str
     options: dict[str, Any]
     engines: int = 1
     hooks: bool = True
     module: str = API_SERVER
+    al_tolerance: float = 0.02
 
     @property
     def file(self) -> str:
@@ -56,7 +58,8 @@ class Layout:
 ONE = Layout("one GPU", {})
 LAYOUTS = (
     ONE,
-    Layout("TP 2", {"tensor-parallel-size": 2, "disable-custom-all-reduce": True}),
+    # Its sums are rounded in another order: some answers are other ones, with other drafts.
+    Layout("TP 2", {"tensor-parallel-size": 2, "disable-custom-all-reduce": True}, al_tolerance=0.05),
     Layout("DP 2", {"data-parallel-size": 2}, engines=2, module=SERVE),
     Layout("DP 2 without hooks", {"data-parallel-size": 2}, engines=2, hooks=False),
 )

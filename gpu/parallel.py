@@ -43,8 +43,6 @@ METHOD = "dflash"
 START_LIMIT_S = 200.0
 LIMIT_S = 60.0
 LOOK_EVERY_S = 0.5
-# How far the acceptance length may be from that of one GPU.
-AL_TOLERANCE = 0.02
 # Stopped answers: after so many steps each, and so many more until the engine has heard of it.
 STOP_AFTER, LATE_STEPS = 3, 40
 STORIES = ("a ship", "a mountain", "a winter", "two sisters", "a railway", "an island", "a war", "a garden")
@@ -180,13 +178,13 @@ def window_faults(ends: Sequence[End], counted: Counters, alone: bool) -> list[s
     return [] if agree else [f"the windows hold {total}, the server counted {counted}"]
 
 
-async def compared(al: float | None, reference: float | None) -> Made:
+async def compared(al: float | None, reference: float | None, tolerance: float) -> Made:
     """Whether the acceptance length is that of one GPU."""
     if al is None or reference is None:
         return False, f"AL {al}, on one GPU {reference}", {}
     share = al / reference
     shown = f"AL {al:.3f}, {share:.4f} of that on one GPU"
-    return abs(share - 1) <= AL_TOLERANCE, shown, {"al": round(al, 4), "share": round(share, 4)}
+    return abs(share - 1) <= tolerance, shown, {"al": round(al, 4), "share": round(share, 4)}
 
 
 async def check_answers(
@@ -251,7 +249,7 @@ async def verify(options: argparse.Namespace) -> list[Check]:
                 if layout is ONE:
                     reference = al
                     continue
-                check = functools.partial(compared, al, reference)
+                check = functools.partial(compared, al, reference, layout.al_tolerance)
                 await checks.run(f"{layout.name}: acceptance length", LIMIT_S, check)
     print(f"\n{checks.table()}", flush=True)
     return checks.done

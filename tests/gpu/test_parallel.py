@@ -123,9 +123,9 @@ def test_windows_that_do_not(windows: list[Window | None], words: str) -> None:
     ("al", "reference", "good"), [(2.5, 2.5, True), (2.54, 2.5, True), (2.56, 2.5, False), (2.44, 2.5, False)]
 )
 async def test_the_acceptance_length_is_compared(al: float, reference: float, good: bool) -> None:
-    assert (await compared(al, reference))[0] is good
-    assert (await compared(None, reference))[0] is False
-    assert (await compared(al, None))[0] is False
+    assert (await compared(al, reference, 0.02))[0] is good
+    assert (await compared(None, reference, 0.02))[0] is False
+    assert (await compared(al, None, 0.02))[0] is False
 
 
 def test_a_server_ends_with_all_its_processes() -> None:
