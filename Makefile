@@ -4,7 +4,7 @@ PORT ?= 7860
 BIN := $(VENV)/bin
 CHROMIUM := $(or $(DFLASH_VIZ_CHROMIUM),/usr/bin/chromium)
 
-.PHONY: install weights demo lint test test-engines test-pages fast bench record clean
+.PHONY: install weights demo lint test test-engines test-others fast bench record clean
 
 install: $(VENV)/.engine
 $(VENV)/.engine: requirements-engine-cpu.txt scripts/install.sh
@@ -29,15 +29,17 @@ lint: $(VENV)/.dev
 
 test:  ## everything: real engines, real browser
 	@$(MAKE) --no-print-directory -j2 $(CHROMIUM) $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j2 -Oline test-engines test-pages
+	@$(MAKE) --no-print-directory -j2 -Oline test-engines test-others
 
 test-engines: weights
-	$(BIN)/python -m pytest -m "not browser"
-	$(BIN)/python -m pytest -m "browser and engine"
+	$(BIN)/python -m pytest -m "engine and not browser"
+	$(BIN)/python -m pytest -m "engine and browser"
 
-# Beside the engines: these tests wait for a browser more than they compute.
-test-pages: lint
+# Beside the engines: the first of these tests wait for a browser more than they compute, and the others, some
+# of which need the weights, come when the weights are there.
+test-others: lint
 	$(BIN)/python -m pytest -m "browser and not engine" -p no:cacheprovider
+	$(BIN)/python -m pytest -m "not browser and not engine" -p no:cacheprovider
 
 fast: lint  ## the tests that need neither engine nor browser
 	$(BIN)/python -m pytest -m "not engine and not browser"
