@@ -117,6 +117,8 @@ class Adapter:
             else:
                 owner.__dict__[name] = before
         self._emit = None
+        # What is still under way writes into buffers that are about to go.
+        self.clock.settle()
 
     def _replace(self, owner: Any, name: str, by: Any) -> None:
         # Through __dict__: torch modules refuse nothing there, and removal is one pop.

@@ -25,6 +25,9 @@ class Clock(Protocol):
     def host(self) -> float:
         """The host's time now (s)."""
 
+    def settle(self) -> None:
+        """Return when all work is done; not in a step."""
+
     def mark(self) -> Any:
         """This moment of the work."""
 
@@ -44,6 +47,9 @@ class HostClock:
     def host(self) -> float:
         """The host's time."""
         return time.monotonic()
+
+    def settle(self) -> None:
+        """Nothing is ever under way."""
 
     def mark(self) -> float:
         """The host's time."""
@@ -83,6 +89,10 @@ class CudaClock:
         """The host's time; the device may be behind."""
         return time.monotonic()
 
+    def settle(self) -> None:
+        """Wait for the runner's stream."""
+        self._stream.synchronize()
+
     def mark(self) -> Any:
         """An event in the runner's stream; asynchronous."""
         event = self._free.pop() if self._free else torch.cuda.Event(enable_timing=True)
@@ -96,8 +106,10 @@ class CudaClock:
 
     def tell(self, mark: Any) -> float:
         """The device's time of the event."""
+        told = float(self._time + self._event.elapsed_time(mark) / 1000.0)
+        # Only now: the engine's thread may take it for its next mark at once.
         self._free.append(mark)
-        return float(self._time + self._event.elapsed_time(mark) / 1000.0)
+        return told
 
     def anchor(self, mark: Any) -> float:
         """Called after ``wait``: the host sees the event now."""

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import zmq
 
-from dflash_viz.hooks.wire import Record
+from dflash_viz.hooks.wire import Fault, Record
 
 # Longer than a fast engine's step, shorter than a frame on a screen (s).
 LINGER_S = 0.01
@@ -30,10 +30,11 @@ Item = Record | Callable[[], Record | None] | None
 
 class Courier:
     """Sends the records of one engine to ZeroMQ addresses in the order in which they came, and counts
-    them."""
+    them. ``prepare`` is called in its thread first."""
 
-    def __init__(self, engine: int) -> None:
+    def __init__(self, engine: int, prepare: Callable[[], None] = lambda: None) -> None:
         self._engine = engine
+        self._prepare = prepare
         self._seq = 0
         self._lock = threading.Lock()
         self._items: deque[Item] = deque()
@@ -72,6 +73,7 @@ class Courier:
         return self._closed
 
     def _carry(self) -> None:
+        self._prepare()
         while not self._closed:
             self._something.wait()
             time.sleep(LINGER_S)
@@ -93,6 +95,10 @@ class Courier:
     def _send(self) -> None:
         if not (records := self._take()):
             return
-        data = _encoder.encode(records)
+        try:
+            data = _encoder.encode(records)
+        except Exception as error:  # the next ones may go; the hub counts these as lost
+            data = _encoder.encode([Fault(self._seq, f"{type(error).__name__} in a record", self._engine)])
+            self._seq += 1
         for socket in self._sockets.values():
             socket.send(data)

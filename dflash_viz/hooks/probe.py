@@ -7,6 +7,7 @@ server and returns the first one's answers. Of each engine's workers only rank 0
 
 from __future__ import annotations
 
+import functools
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -62,7 +63,8 @@ class Outlet:
     def __init__(self, runner: Any, kind: type[Adapter]) -> None:
         # Which of several engines this is: the rank survives where vLLM runs each as if alone.
         parallel = runner.parallel_config
-        self._courier = Courier(getattr(parallel, "data_parallel_index", parallel.data_parallel_rank))
+        engine = getattr(parallel, "data_parallel_index", parallel.data_parallel_rank)
+        self._courier = Courier(engine, functools.partial(_use, runner.device))
         self.kind = kind
         self._adapter = kind(runner, self._courier.put)
         self._adapter.install()
@@ -77,6 +79,12 @@ class Outlet:
         if ended:
             self._adapter.remove()
         return ended
+
+
+def _use(device: Any) -> None:
+    """Make a thread the device's: else its first call to CUDA takes memory of the first one."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
 
 
 def choose_adapter(runner: Any) -> type[Adapter]:

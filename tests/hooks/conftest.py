@@ -22,6 +22,9 @@ class Ticks:
     def host(self) -> float:
         return self.mark()
 
+    def settle(self) -> None:
+        pass
+
     def mark(self) -> float:
         self.now += 1.0
         return self.now

@@ -16,6 +16,8 @@ class Device:
         self.late = 0.0
         self.offset = -900.0
         self.events = self.waits = 0
+        # What another thread does while a time is told.
+        self.asked = lambda: None
 
     def event(self, **options: bool) -> Event:
         assert options == {"enable_timing": True}
@@ -42,6 +44,7 @@ class Event:
         self.device.waits += 1
 
     def elapsed_time(self, other: Event) -> float:
+        self.device.asked()
         return (other.time - self.time) * 1000.0
 
 
@@ -113,3 +116,13 @@ def test_events_are_used_again_and_none_is_waited_for_that_has_happened(device: 
     assert device.waits == 1, "when the clock was made"
     step(device, ours, 0.003, 0.0)
     assert device.waits == 2
+
+
+def test_an_event_whose_time_is_told_is_nobody_elses_yet(device: Device) -> None:
+    ours = CudaClock()
+    mark, taken = ours.mark(), []
+    device.asked = lambda: taken.append(ours.mark())
+    ours.tell(mark)
+    device.asked = lambda: None
+    assert taken[0] is not mark
+    assert ours.mark() is mark, "now it is used again"

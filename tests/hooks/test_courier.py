@@ -80,3 +80,20 @@ def test_the_thread_ends_with_the_last_address(socket: zmq.Socket) -> None:
     assert courier.disconnect(address)
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_record_that_cannot_be_sent_is_a_fault_and_ends_nothing(socket: zmq.Socket) -> None:
+    courier, address = connected(socket)
+    courier.put(Fault(0, "no file \udcff"))
+    (fault,) = message(socket)
+    assert isinstance(fault, Fault)
+    assert fault.message == "UnicodeEncodeError in a record"
+    courier.put(step())
+    assert [type(r) for r in message(socket)] == [EngineStep]
+    assert courier.disconnect(address)
+
+
+def test_its_thread_is_prepared() -> None:
+    prepared = threading.Event()
+    Courier(0, prepared.set)
+    assert prepared.wait(10)
