@@ -6,7 +6,8 @@ of the server process; without one they refuse), which comes as ``X-DFlash-Viz-T
 - ``GET /dflash_viz/hello``: installs the hooks if need be, and says what the engine is.
 - ``GET /dflash_viz/steps?prefix=P``: server-sent events, the engine steps of the requests whose
   id begins with P, one JSON record each. Many watchers may listen.
-- ``DELETE /dflash_viz/hooks``: takes the hooks off again; ``hello`` puts them back.
+- ``DELETE /dflash_viz/hooks``: takes the hooks off again. They come off by themselves when nobody has
+  watched for a minute; ``hello`` or ``steps`` puts them back.
 - ``POST /dflash_viz/sleep``: the engine gives the device's memory away; its weights wait in this
   machine's memory (level 1). Requests that still run end as aborted. Only with ``--enable-sleep-mode``.
 - ``POST /dflash_viz/wake``: it takes its memory again. The hooks stay on through both.
@@ -18,11 +19,13 @@ without a token (``VLLM_SERVER_DEV_MODE``).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import itertools
 import json
 import os
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs
@@ -37,6 +40,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dflash_viz.hooks.wire import ROUTE, TOKEN_ENV, TOKEN_HEADER, EngineStep, Fault, Record, Row
 
 KEEPALIVE_S = 5.0
+# So long without a watcher, and the hooks come off.
+REST_AFTER_S = 60.0
 _decoder = msgspec.msgpack.Decoder(list[Record])
 _encoder = msgspec.json.Encoder()
 
@@ -56,6 +61,7 @@ class StepHub:
         # By engine: each of a data parallel server counts its own records. It may have sent some to
         # another server process before this one listened.
         self._next_seq: dict[int, int] = {}
+        self._asked = time.monotonic()
         self._task = asyncio.create_task(self._pump())
 
     def close(self) -> None:
@@ -63,6 +69,15 @@ class StepHub:
         self._task.cancel()
         self._socket.close(linger=0)
         self._folder.cleanup()
+
+    def ask(self) -> None:
+        """Somebody is about to watch."""
+        self._asked = time.monotonic()
+
+    @property
+    def idle_s(self) -> float:
+        """How long nobody has watched (s)."""
+        return 0.0 if self._watchers else time.monotonic() - self._asked
 
     async def _pump(self) -> None:
         while True:
@@ -118,6 +133,7 @@ class StepHub:
                 # All that has come by now, in one piece.
                 yield event + b"".join(queue.get_nowait() for _ in range(queue.qsize()))
         finally:
+            self.ask()
             self._watchers[prefix].remove(queue)
             if not self._watchers[prefix]:
                 del self._watchers[prefix]
@@ -135,6 +151,7 @@ class TraceRoute:
         self._lock = asyncio.Lock()
         self._hub: StepHub | None = None
         self._engine: dict[str, Any] = {}
+        self._resting: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith(ROUTE):
@@ -183,7 +200,18 @@ class TraceRoute:
                     raise
                 self._engine = next((a for a in answers if a), {"steps": False, "why": "no worker answered"})
                 self._hub = hub
+                self._resting = asyncio.create_task(self._let_rest(client, hub))
+            self._hub.ask()
             return self._hub
+
+    async def _let_rest(self, client: Any, hub: StepHub) -> None:
+        """Take the hooks off when nobody has watched for a while: they cost all who use the server."""
+        while self._hub is hub:
+            await asyncio.sleep(max(0.0, REST_AFTER_S - hub.idle_s))
+            if self._hub is hub and hub.idle_s >= REST_AFTER_S:
+                with contextlib.suppress(Exception):  # an engine that has ended has no hooks either
+                    await self._remove(client)
+                return
 
     async def _remove(self, client: Any) -> None:
         async with self._lock:

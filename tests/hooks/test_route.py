@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from dflash_viz.hooks import route
 from dflash_viz.hooks.route import TraceRoute
 from dflash_viz.hooks.wire import TOKEN_ENV, TOKEN_HEADER
 
@@ -26,6 +28,7 @@ class EngineClient:
         )
         self.failure = failure
         self.called: list[tuple[str, Any]] = []
+        self.calls: asyncio.Queue[str] = asyncio.Queue()
 
     async def sleep(self, level: int = 1, mode: str = "abort") -> None:
         self._call("sleep", (level, mode))
@@ -40,6 +43,7 @@ class EngineClient:
 
     def _call(self, name: str, given: Any) -> None:
         self.called.append((name, given))
+        self.calls.put_nowait(name)
         if self.failure is not None:
             raise self.failure
 
@@ -128,3 +132,54 @@ async def test_engines_on_other_machines_leave_counts(
     if elsewhere:
         assert f"{elsewhere} of its engines run on other machines" in told["why"]
         assert client.called == [], "engines would keep records that nobody can fetch"
+
+
+async def watched(app: Starlette, seconds: float) -> None:
+    """Watch the steps for so long."""
+    sent = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        if not sent.is_set():
+            sent.set()
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await asyncio.sleep(seconds)
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        pass
+
+    headers = [(TOKEN_HEADER.lower().encode(), TOKEN.encode())]
+    scope = {"type": "http", "method": "GET", "path": "/dflash_viz/steps", "query_string": b"", "app": app}
+    await app({**scope, "headers": headers, "http_version": "1.1"}, receive, send)
+
+
+async def calls(client: EngineClient, number: int) -> list[str]:
+    """The next calls of the engine, when they have come."""
+    async with asyncio.timeout(10):
+        return [await client.calls.get() for _ in range(number)]
+
+
+async def test_the_hooks_come_off_when_nobody_watches_and_go_on_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(route, "REST_AFTER_S", 0.5)
+    client = EngineClient(parallel=SimpleNamespace(local_engines_only=True))
+    app = served(client)
+    await request(app, "GET", "hello")
+    await watched(app, 0.8)
+    assert await calls(client, 1) == ["dflash_viz_install"]
+    assert client.calls.empty(), "somebody was watching"
+    assert await calls(client, 1) == ["dflash_viz_remove"]
+    await watched(app, 0.0)
+    assert await calls(client, 2) == ["dflash_viz_install", "dflash_viz_remove"]
+
+
+async def test_an_engine_that_has_ended_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route, "REST_AFTER_S", 0.05)
+    client = EngineClient(parallel=SimpleNamespace(local_engines_only=True))
+    app = served(client)
+    await request(app, "GET", "hello")
+    client.failure = RuntimeError("EngineDead")
+    assert await calls(client, 2) == ["dflash_viz_install", "dflash_viz_remove"]
+    await asyncio.sleep(0.3)
+    assert client.calls.empty()
