@@ -66,8 +66,9 @@ class Measuring:
         """An engine that has been idle is slow at first."""
         first = next(iter(self._result.questions.values()))
         sampling = msgspec.structs.replace(self._sampling(), max_tokens=WARM_TOKENS)
+        messages, top_k = [Message("user", first.turns[0])], self._result.plan.top_k
         with contextlib.suppress(LaneError):  # what is wrong with the question is told when it counts
-            await self._go(Timed(self._client, [Message("user", first.turns[0])], sampling, 0))
+            await self._go(Timed(self._client, messages, sampling, top_k))
 
     def _sampling(self) -> Sampling:
         plan = self._result.plan

@@ -34,6 +34,8 @@ from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME, ROOT, cache_dir
 
 # First passes compile and allocate, n-gram's first lookup for seconds: that is nobody's decode time.
 WARM_UP = [Message("user", "Repeat: one two three one two three one two three.")]
+# With probabilities, as the page asks: on a GPU the kernels that find them are compiled at first.
+WARM_TOP_K = 5
 WATCH_INTERVAL_S = 1.0
 # Long: the engine may be suspended meanwhile.
 HELLO_TIMEOUT_S = 600.0
@@ -174,7 +176,7 @@ class Lane(LaneFace):
         return EngineServer(self.spec, target, drafter)
 
     def _warm_up(self, client: LaneClient) -> None:
-        for _ in stream_steps(client.run(WARM_UP, Sampling(max_tokens=24))):
+        for _ in stream_steps(client.run(WARM_UP, Sampling(max_tokens=24), WARM_TOP_K)):
             self._check_open()
 
     def _check_open(self) -> None:
