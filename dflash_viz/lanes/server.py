@@ -100,7 +100,9 @@ class EngineServer:
         """
         if drafter is None:
             return None
-        config = json.loads((drafter / "config.json").read_text()) if self.spec.method == "eagle3" else {}
+        written = drafter / "config.json"
+        eagle3 = self.spec.method == "eagle3" and written.is_file()
+        config = json.loads(written.read_text()) if eagle3 else {}
         nested = (config.get("eagle_config") or {}).get(LAYERS)
         if nested and LAYERS not in config:
             folder = Path(self._links.name) / "drafter"

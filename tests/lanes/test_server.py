@@ -71,6 +71,17 @@ def test_a_head_names_its_layers_where_every_runner_looks(
     assert json.loads((tmp_path / "head" / "config.json").read_text()) == HEAD, "left as it was"
 
 
+def test_a_head_without_such_a_configuration_is_left_to_vllm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One in Mistral's format has ``params.json`` instead."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: ModuleSpec("vllm", None))
+    spec = LaneSpec("lane", "eagle3", drafter="d", num_speculative_tokens=5)
+    (tmp_path / "params.json").write_text("{}")
+    command = EngineServer(spec, Path("target"), tmp_path)._command
+    assert json.loads(command[command.index("--speculative-config") + 1])["model"] == str(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("method", "config"),
     [
