@@ -38,6 +38,8 @@ class Assembler:
         self._next_row = 0
         self.steps: list[Step] = []
         self.faults: list[str] = []
+        # How many tokens the answer has, as vLLM says at its end; None where it does not.
+        self.told: int | None = None
 
     def add_row(self, record: EngineStep, row: Row) -> None:
         """A row arrived from the hooks."""
@@ -119,6 +121,8 @@ class Assembler:
         """Compare the steps with the answer and with vLLM's own counts."""
         if self.faults:
             return Check(False, "; ".join(self.faults))
+        if self.told is not None and self.told != len(self._answer):
+            return Check(False, f"the answer's pieces hold {len(self._answer)} tokens, vLLM says {self.told}")
         if self.offset != len(self._answer):
             return Check(False, f"the steps hold {self.offset} tokens, the answer {len(self._answer)}")
         drafting = [s for s in self.steps if s.drafted]

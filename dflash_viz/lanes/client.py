@@ -331,11 +331,13 @@ class LaneRun:
             lines.append(self._header(chunk.prompt_token_ids))
         if chunk.metrics is not None:
             self._counts = chunk.metrics.speculative_decoding
-        if chunk.usage is not None and chunk.usage.prompt_tokens_details is not None:
-            self._cached = chunk.usage.prompt_tokens_details.cached_tokens
         assembler = self._assembler
         if assembler is None:
             raise LaneError("The engine did not send the prompt's tokens: is it a vLLM server?")
+        if chunk.usage is not None:
+            assembler.told = chunk.usage.completion_tokens
+            if chunk.usage.prompt_tokens_details is not None:
+                self._cached = chunk.usage.prompt_tokens_details.cached_tokens
         for choice in chunk.choices:
             self._text.append(choice.delta.content or "")
             assembler.add_tokens(choice.token_ids or [])

@@ -115,3 +115,14 @@ def test_top_k_becomes_positions() -> None:
     )
     assert step.positions[1].drafter == []
     assert {2, 4, 5} <= set(step.tokens)
+
+
+def test_an_answer_of_which_a_token_never_came_is_no_whole_one() -> None:
+    """The step that emitted it leaves no trace; vLLM's own number of tokens tells."""
+    assembler = assemble(ROWS, ANSWER[:-1])
+    counts = EngineCounts([2, 3], [3, 3])
+    assembler.told = 8
+    assert assembler.check(counts, expect_counts=True).agrees is True
+    assembler.told = 9
+    assert assembler.check(counts, expect_counts=True).agrees is False
+    assert "8 tokens, vLLM says 9" in assembler.check(counts, expect_counts=True).message
