@@ -23,14 +23,27 @@ QUESTION = [
 MAX_TOKENS = 64
 # The share of the AL before that is needed, and how far it may be off to count as the same.
 NEEDED, SAME = 0.9, 0.02
+# An answer takes seconds; the very first one may have kernels to compile.
+TIME_LIMIT_S = 120.0
 
 
 def measure_al(client: LaneClient) -> float | None:
     """The pooled AL of the greedy answer; None where nothing is drafted.
 
-    Raises ``LaneError`` when the engine does not answer. Not to be called inside an event loop.
+    Raises ``LaneError`` when the engine does not answer, or not within the time limit: nobody else watches
+    an engine that wakes, and the other lanes wait for it. Not to be called inside an event loop.
     """
-    return asyncio.run(_measure_al(client))
+    return asyncio.run(_within_limit(client))
+
+
+async def _within_limit(client: LaneClient) -> float | None:
+    try:
+        async with asyncio.timeout(TIME_LIMIT_S):
+            return await _measure_al(client)
+    except TimeoutError as error:
+        raise LaneError(
+            f"The engine did not answer the test of its drafts within {TIME_LIMIT_S:g} s."
+        ) from error
 
 
 async def _measure_al(client: LaneClient) -> float | None:

@@ -30,7 +30,8 @@ SWITCH_TIMEOUT_S = 300.0
 # What the rest of the machine keeps.
 RAM_MARGIN = 10**9
 LOST_DRAFTER = (
-    "Usual cause: the drafter's weights are gone, as after a sleep at level 2, or were changed on disk."
+    "Usual cause: the drafter's weights are gone, as after a sleep at level 2, or were changed on disk. If "
+    "that was on purpose, start the lane again: it then takes them as they are."
 )
 
 
@@ -45,7 +46,8 @@ class Sleeper(Lane):
         # What must be left of this machine's memory for it. An engine never gives back what it slept in,
         # and sleeps in it again.
         self._ram_needed = 0.0
-        # The self-test's AL when the lane first became ready.
+        # The self-test's AL when the lane first became ready; forgotten once the lane has failed for it, so
+        # that whoever starts it again knows, and has it with the drafter as it is.
         self._first_al: float | None = None
         # What was wrong when it last woke.
         self._trouble = ""
@@ -154,6 +156,7 @@ class Sleeper(Lane):
         now, trouble = measure_al(client), self._trouble
         words = al_words(self._first_al, now)
         if is_worse(self._first_al, now):
+            self._first_al, self._trouble = None, f"Its drafts were worse before ({words})."
             raise LaneError(f"{trouble} A new start did not help: {words}. {LOST_DRAFTER}".lstrip())
         self._note = f"started anew: {words or 'nothing to compare'}. {trouble}" if trouble else ""
         self._first_al, self._trouble = self._first_al or now, ""

@@ -189,9 +189,42 @@ def test_a_lane_whose_drafts_stay_bad_fails_with_both_figures(made: Made) -> Non
     assert "A new start did not help: AL 1.00, 3.00 before." in seen.messages["a"]
     assert "level 2" in seen.messages["a"]
     assert states(fleet) == ["failed", "asleep"]
+    assert "on purpose, start the lane again" in fleet.lanes["a"].status.message
+
+
+def test_a_drafter_that_was_changed_on_purpose_is_taken_on_a_retry(made: Made) -> None:
+    made.device.accepted["a"] = [2, 0, 0]
+    fleet = made("a", "b")
+    made.device.engines["a"].accepted_after_sleep = 0
+    asyncio.run(run(race(fleet, "a")))
+    assert states(fleet) == ["failed", "asleep"]
     fleet.retry("a")
-    until(lambda: len(made.device.since(0, "start")) == 4 and fleet.lanes["a"].status.state == "failed")
-    assert "AL 1.00, 3.00 before" in fleet.lanes["a"].status.message, "it may not forget what it could"
+    until(lambda: states(fleet) == ["ready", "asleep"])
+    assert fleet.lanes["a"].status.message == (
+        "started anew: nothing to compare. Its drafts were worse before (AL 1.00, 3.00 before)."
+    )
+    awake(fleet, "b")
+    awake(fleet, "a")
+    assert fleet.lanes["a"].status.message == "awake again: AL 1.00 as before", "what it can do now"
+
+
+def test_one_that_wakes_and_hangs_is_started_anew(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = made("a", "b")
+    monkeypatch.setattr("dflash_viz.lanes.self_test.TIME_LIMIT_S", 1.0)
+    engine = made.device.engines["a"]
+    engine.gates["completions"] = threading.Event()  # nobody sets it before the engine is ended
+    engine.silent = True
+    seen = asyncio.run(run(race(fleet, "a")))
+    assert dict(seen.turns) == {"a": "done"}
+    assert fleet.lanes["a"].status.message == (
+        "started anew: AL 3.00 as before. Its engine did not wake: The engine did not answer the test of its "
+        "drafts within 1 s."
+    )
+    assert made.device.since(0, "start", "stop") == [
+        ("start", "a"), ("start", "b"), ("stop", "a"), ("start", "a"),
+    ]  # fmt: skip
+    awake(fleet, "b")
+    assert states(fleet) == ["asleep", "ready"], "the others have their turns again"
 
 
 def test_an_engine_that_does_not_wake_is_started_anew(made: Made) -> None:
