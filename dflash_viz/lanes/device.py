@@ -7,9 +7,10 @@ on an NVIDIA GPU is looked at: with vLLM's build for CPUs, or where the driver's
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,14 @@ def check_device(spec: LaneSpec, gpus: Sequence[Gpu], asleep_gb: float = 0.0) ->
 
     ``asleep_gb`` is what engines that sleep beside it keep of the memory, in 10^9 bytes.
     """
-    for gpu in _used(spec, gpus):
+
+    def check(gpu: Gpu) -> None:
         _capability(spec, gpu)
         _backend(spec, gpu, {}, "target")
         _backend(spec, gpu, {}, "drafter")
         _memory(spec, gpu, spec.memory_gb * 1e9, asleep_gb * 1e9)
+
+    _on_each(spec, gpus, check)
 
 
 def check_models(spec: LaneSpec, gpus: Sequence[Gpu], models: Sequence[tuple[Path, dict[str, Any]]]) -> None:
@@ -51,25 +55,63 @@ def check_models(spec: LaneSpec, gpus: Sequence[Gpu], models: Sequence[tuple[Pat
 
     ``models`` are folder and configuration of the target, and of the drafter if there is one.
     """
-    if not (used := _used(spec, gpus)):
+    if not _used(spec, gpus):
         return
-    for what, (_, config) in zip(("target", "drafter"), models, strict=False):
+    named = list(zip(("target", "drafter"), models, strict=False))
+    for what, (_, config) in named:
         _heads(spec, config, what)
-        for gpu in used:
-            _backend(spec, gpu, config, what)
     parts = (whole(spec, "tensor-parallel-size", 1) or 1) * (whole(spec, "pipeline-parallel-size", 1) or 1)
     weights = sum(weight_bytes(folder, _dtype(spec)) for folder, _ in models) / parts
-    for gpu in used:
+
+    def check(gpu: Gpu) -> None:
+        for what, (_, config) in named:
+            _backend(spec, gpu, config, what)
         _memory(spec, gpu, weights + cache_bytes(spec), 0.0)
 
+    _on_each(spec, gpus, check)
 
-def _used(spec: LaneSpec, gpus: Sequence[Gpu]) -> Sequence[Gpu]:
-    """The GPUs that the engine takes: each of its parallel parts has one, unless it spans machines."""
-    if not gpus or option(spec, "distributed-executor-backend") == "ray" or option(spec, "nnodes"):
-        return []
+
+def num_gpus(spec: LaneSpec) -> int:
+    """How many GPUs the engine takes: each of its parallel parts has one."""
     needed = 1
     for name in ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size"):
         needed *= whole(spec, name, 1) or 1
+    return needed
+
+
+def _on_each(spec: LaneSpec, gpus: Sequence[Gpu], check: Callable[[Gpu], None]) -> None:
+    """Check every GPU that the engine takes; a refusal of the only one names another that would do."""
+    used = _used(spec, gpus)
+    try:
+        for gpu in used:
+            check(gpu)
+    except LaneError as error:
+        others = (gpu for gpu in gpus[1:] if len(used) == 1 and _passes(check, gpu))
+        raise LaneError(
+            " ".join([str(error), *(_instead(gpu) for gpu in itertools.islice(others, 1))])
+        ) from None
+
+
+def _passes(check: Callable[[Gpu], None], gpu: Gpu) -> bool:
+    try:
+        check(gpu)
+    except LaneError:
+        return False
+    return True
+
+
+def _instead(gpu: Gpu) -> str:
+    return (
+        f"Another GPU of this machine would do, {gpu.name}: {CHOICE}={gpu.index} takes it, set for the app "
+        "or in the lane's environment in the preset."
+    )
+
+
+def _used(spec: LaneSpec, gpus: Sequence[Gpu]) -> Sequence[Gpu]:
+    """The GPUs that the engine takes; none where it spans machines."""
+    if not gpus or option(spec, "distributed-executor-backend") == "ray" or option(spec, "nnodes"):
+        return []
+    needed = num_gpus(spec)
     if needed > len(gpus):
         raise LaneError(
             f"Lane {spec.name!r} asks for {needed} GPUs (tensor-, pipeline- and data-parallel-size), and "

@@ -6,6 +6,7 @@ The app holds no CUDA context: it would take memory from the engines, and it has
 from __future__ import annotations
 
 import csv
+import itertools
 import os
 import subprocess
 from collections.abc import Sequence
@@ -20,30 +21,39 @@ QUERY = [
 TIMEOUT_S = 30.0
 """Without persistence mode the driver wakes every GPU first, which takes seconds."""
 CHOICE = "CUDA_VISIBLE_DEVICES"
+ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+"""What an engine's environment needs, so that both mean the same GPU by a number: the driver's program counts
+along the PCI bus, CUDA by itself from the fastest on."""
+INSTALL = 'see "An engine on a GPU" in the README.'
+"""How one gets a vLLM that uses them."""
 _MIB = 2**20
 
 
 class Gpu(msgspec.Struct, frozen=True):
-    """One GPU: ``total`` and ``free`` are bytes, ``capability`` is CUDA's compute capability."""
+    """One GPU: ``total`` and ``free`` are bytes, ``capability`` is CUDA's compute capability, ``index`` its
+    number for ``CUDA_VISIBLE_DEVICES``."""
 
     name: str
     total: int
     free: int
     capability: tuple[int, int]
+    index: int = 0
 
 
 def visible_gpus(chosen: str | None = None) -> list[Gpu]:
-    """The GPUs in the order in which an engine numbers them; none where nobody can tell.
+    """The GPUs in the order in which an engine (with ``ORDER``) numbers them; none where nobody can tell.
 
-    ``chosen`` is the ``CUDA_VISIBLE_DEVICES`` to obey, by default this process's own. A part of a GPU
-    (MIG) is nothing that the driver tells the memory of: it and what follows it are left out.
+    ``chosen`` is the ``CUDA_VISIBLE_DEVICES`` to obey, by default this process's own. Some GPUs the driver
+    tells no memory of, such as a part of one (MIG) or one that shares the machine's: such a one and what
+    follows it are left out.
     """
     chosen = os.environ.get(CHOICE) if chosen is None else chosen
     try:
         found = [_read(row) for row in csv.reader(_told(), skipinitialspace=True) if row]
     except (OSError, ValueError, subprocess.SubprocessError):
         return []
-    return [gpu for _, _, gpu in found] if chosen is None else _chosen(found, chosen)
+    gpus = [gpu for _, _, gpu in found] if chosen is None else _chosen(found, chosen)
+    return [gpu for gpu in itertools.takewhile(bool, gpus) if gpu]
 
 
 def _told() -> Sequence[str]:
@@ -54,16 +64,20 @@ def _told() -> Sequence[str]:
     return answer.stdout.splitlines()
 
 
-def _read(row: list[str]) -> tuple[str, str, Gpu]:
-    """Index, UUID and GPU. Raises ``ValueError`` for a line of another form."""
+def _read(row: list[str]) -> tuple[str, str, Gpu | None]:
+    """Index, UUID and GPU, None where something of it is not told ("[N/A]"). Raises ``ValueError`` for a line
+    of another form."""
     index, uuid, name, total, free, capability = row
+    if any(told.startswith("[") for told in (total, free, capability)):
+        return index, uuid, None
     major, minor = capability.split(".")
-    return index, uuid, Gpu(name, int(total) * _MIB, int(free) * _MIB, (int(major), int(minor)))
+    gpu = Gpu(name, int(total) * _MIB, int(free) * _MIB, (int(major), int(minor)), int(index))
+    return index, uuid, gpu
 
 
-def _chosen(found: Sequence[tuple[str, str, Gpu]], chosen: str) -> list[Gpu]:
+def _chosen(found: Sequence[tuple[str, str, Gpu | None]], chosen: str) -> list[Gpu | None]:
     """As CUDA reads the variable: indices or beginnings of UUIDs, up to the first that there is not."""
-    gpus: list[Gpu] = []
+    gpus: list[Gpu | None] = []
     for name in (part.strip() for part in chosen.split(",")):
         fits = [
             gpu

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dflash_viz.lanes.device import engine_gpus
-from dflash_viz.lanes.gpus import CHOICE
+from dflash_viz.lanes.device import engine_gpus, num_gpus
+from dflash_viz.lanes.gpus import CHOICE, Gpu
 from dflash_viz.lanes.spec import LaneSpec
 
 # The share of the free memory that stays free: engines take a little more while they start.
@@ -30,20 +30,33 @@ def find_room(specs: Sequence[LaneSpec]) -> Room:
     A lane that does not say what it takes counts as fitting, and so does everything where engines run on
     the CPU.
     """
-    by_gpu: dict[str | None, list[LaneSpec]] = {}
+    if len(specs) < 2 or not any(spec.memory_gb for spec in specs):
+        return Room()
+    visible = {choice: engine_gpus(spec) for choice, spec in {_choice(spec): spec for spec in specs}.items()}
+    by_gpu: dict[int, list[LaneSpec]] = {}
     for spec in specs:
-        by_gpu.setdefault(spec.environment.get(CHOICE), []).append(spec)
+        for gpu in visible[_choice(spec)][:1]:
+            by_gpu.setdefault(gpu.index, []).append(spec)
     for sharing in by_gpu.values():
-        needed = sum(spec.memory_gb for spec in sharing)
-        if len(sharing) > 1 and needed and (gpus := engine_gpus(sharing[0])):
-            usable = (1 - SPARE) * gpus[0].free / 1e9
-            if needed > usable:
-                return Room(True, _why(len(sharing), needed, usable))
+        gpus = visible[_choice(sharing[0])]
+        needed, usable = sum(spec.memory_gb for spec in sharing), (1 - SPARE) * gpus[0].free / 1e9
+        if len(sharing) > 1 and needed > usable:
+            return Room(True, _why(sharing, needed, usable, gpus))
     return Room()
 
 
-def _why(count: int, needed: float, usable: float) -> str:
-    return (
-        f"One engine awake at a time: {count} engines need {needed:.0f} GB of GPU memory, "
+def _choice(spec: LaneSpec) -> str | None:
+    return spec.environment.get(CHOICE)
+
+
+def _why(sharing: Sequence[LaneSpec], needed: float, usable: float, gpus: Sequence[Gpu]) -> str:
+    told = (
+        f"One engine awake at a time: {len(sharing)} engines need {needed:.0f} GB of GPU memory, "
         f"{usable:.0f} GB are free for them."
+    )
+    if len(gpus) == 1 or any(num_gpus(spec) > 1 for spec in sharing):
+        return told
+    return (
+        f"{told} All take the first of {len(gpus)} GPUs: a lane with environment: "
+        f'{{{CHOICE}: "{gpus[1].index}"}} in the preset takes another.'
     )

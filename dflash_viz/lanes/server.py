@@ -22,6 +22,7 @@ import httpx
 from dflash_viz.hooks.wire import TOKEN_ENV
 from dflash_viz.lanes.dtype import resolve_dtype
 from dflash_viz.lanes.errors import LaneError
+from dflash_viz.lanes.gpus import INSTALL, ORDER
 from dflash_viz.lanes.spec import LaneSpec, file_name
 from dflash_viz.trace import PLAIN
 from dflash_viz.weights.resolver import ROOT, cache_dir
@@ -77,7 +78,7 @@ class EngineServer:
         if importlib.util.find_spec("vllm") is None:
             raise LaneError(
                 "vLLM is not installed, so no engine can start; recorded runs can be opened. "
-                "Run 'make install' (CPU), or see the README for GPUs."
+                f"Run 'make install' for the CPU; for a GPU {INSTALL}"
             )
         self.spec = spec
         self.token = secrets.token_urlsafe(24)
@@ -172,6 +173,7 @@ class EngineServer:
         openmp = Path(sys.prefix) / "lib" / "libiomp5.so"
         return {
             **os.environ,
+            **ORDER,
             "PYTHONPATH": path,
             TOKEN_ENV: self.token,
             "VLLM_NO_USAGE_STATS": "1",

@@ -14,6 +14,9 @@ H100 = "0, GPU-5511, NVIDIA H100 80GB HBM3, 81559, 81004, 9.0"
 H200 = "0, GPU-5e12, NVIDIA H200, 143771, 143155, 9.0"
 TWO = "0, GPU-6f34, NVIDIA L4, 23034, 22572, 8.9\n1, GPU-7a56, NVIDIA L4, 23034, 9000, 8.9"
 
+# As the driver counts; CUDA by itself would call the second one 0.
+UNEQUAL = "0, GPU-8c10, GeForce GT 1030, 2048, 1950, 6.1\n1, GPU-9d24, RTX 4090, 24564, 24000, 8.9"
+
 
 def put_smi(monkeypatch: pytest.MonkeyPatch, folder: Path, says: str | None, status: int = 0) -> None:
     """Make ``says`` the answer of the machine's ``nvidia-smi``; None: it has no such program."""

@@ -178,6 +178,32 @@ def test_parallel_engines_need_as_many_gpus() -> None:
         check(two, L4, full)
 
 
+OTHER = (
+    r" Another GPU of this machine would do, big: CUDA_VISIBLE_DEVICES=3 takes it, set for the app or .*\.$"
+)
+BIG = Gpu("big", 24 * GB, 24 * GB, (8, 9), 3)
+
+
+@pytest.mark.parametrize(
+    ("lane", "first", "words"),
+    [(spec(17), V100, "cannot run vLLM"), (spec(23.5), L4, "23.5 GB"),
+     (drafts_with("FLASHINFER"), T4, "FLASHINFER")],
+)  # fmt: skip
+def test_a_refusal_names_another_gpu_that_would_do(lane: LaneSpec, first: Gpu, words: str) -> None:
+    with pytest.raises(LaneError, match=words + ".*" + OTHER):
+        check(lane, first, T4, BIG)
+    with pytest.raises(LaneError, match=words) as refused:
+        check(lane, first, T4)
+    assert "CUDA_VISIBLE_DEVICES" not in str(refused.value)
+
+
+def test_weights_that_fit_another_gpu_only(tmp_path: Path) -> None:
+    target = model(tmp_path / "t", a=np.zeros(30_000, np.float16))
+    small = Gpu("small", 50_000, 50_000, (8, 9))
+    with pytest.raises(LaneError, match="0.0 GB of GPU memory.*" + OTHER):
+        check_models(spec(), [small, BIG], [(target, TARGET)])
+
+
 def test_heads_are_divided_among_the_gpus() -> None:
     gpus = [L4] * 3
     words = r"32 attention heads of the target .* divided among 3 GPUs: set .* one of 1, 2, 4, 8, 16"

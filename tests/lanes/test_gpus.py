@@ -16,7 +16,22 @@ def test_what_the_driver_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     smi.put_smi(monkeypatch, tmp_path, smi.A100)
     assert visible_gpus() == [Gpu("NVIDIA A100-SXM4-80GB", 81920 * MIB, 81038 * MIB, (8, 0))]
     smi.put_smi(monkeypatch, tmp_path, smi.TWO)
-    assert [gpu.free for gpu in visible_gpus()] == [22572 * MIB, 9000 * MIB]
+    assert [(gpu.index, gpu.free) for gpu in visible_gpus()] == [(0, 22572 * MIB), (1, 9000 * MIB)]
+    assert [gpu.index for gpu in visible_gpus("1,0")] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"), [(None, [0]), ("0,2", [0, 2]), ("2,1,0", [2]), ("1", []), ("1,0", [])]
+)
+def test_one_without_a_memory_of_its_own_hides_those_after_it_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, chosen: str | None, expected: list[int]
+) -> None:
+    smi.put_smi(
+        monkeypatch,
+        tmp_path,
+        f"{smi.L4}\n1, GPU-1, NVIDIA GB10, [N/A], [N/A], 12.1\n2, GPU-2, NVIDIA L4, 23034, 100, 8.9",
+    )
+    assert [gpu.index for gpu in visible_gpus(chosen)] == expected
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dflash_viz.lanes import LaneSpec
+from dflash_viz.lanes import LaneError, LaneSpec
 from dflash_viz.lanes.server import EngineServer, _error_lines
 
 OPTION = "--per-request-spec-decode-metrics"
@@ -107,3 +107,19 @@ def test_what_an_error_could_be_like_is_no_reason() -> None:
     assert list(_error_lines(f"OSError: [Errno 98] Address in use\n{warning}")) == [
         "OSError: [Errno 98] Address in use"
     ]
+
+
+def test_an_engine_numbers_gpus_as_the_driver_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Else a number would mean one GPU in the app's checks and another one in the engine."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: ModuleSpec("vllm", None))
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    spec = LaneSpec("lane", "none", environment={"CUDA_VISIBLE_DEVICES": "1"})
+    environment = EngineServer(spec, tmp_path, None)._environment()
+    assert environment["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert environment["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+def test_without_vllm_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(LaneError, match=r'make install.*for a GPU see "An engine on a GPU" in the README'):
+        EngineServer(LaneSpec("lane", "none"), tmp_path, None)

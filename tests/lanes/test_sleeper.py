@@ -450,7 +450,22 @@ def test_each_gpu_has_its_own_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert not find_room([*sized(11, 11, **first), *sized(8, **second)]).one_awake
     found = find_room([*sized(11, 11, **first), *sized(8, 1, **second)])
     assert found.one_awake
-    assert "2 engines need 9 GB of GPU memory, 9 GB are free" in found.why
+    assert found.why.endswith("2 engines need 9 GB of GPU memory, 9 GB are free for them.")
+    assert find_room([*sized(11, 11, **first), *sized(2)]).one_awake, "the first is everybody's"
+    assert not find_room([*sized(11, 11), *sized(8, **second)]).one_awake
+
+
+@pytest.mark.usefixtures("gpu_build")
+def test_where_other_gpus_idle_the_reason_says_how_to_use_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_smi(monkeypatch, tmp_path, TWO)
+    assert find_room(sized(11, 12)).why.endswith(
+        'All take the first of 2 GPUs: a lane with environment: {CUDA_VISIBLE_DEVICES: "1"} in the preset '
+        "takes another."
+    )
+    both = [LaneSpec(name, PLAIN, memory_gb=20, engine={"tensor-parallel-size": 2}) for name in "ab"]
+    assert find_room(both).why.endswith("free for them.")
 
 
 @pytest.mark.usefixtures("gpu_build")
