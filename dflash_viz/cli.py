@@ -48,6 +48,7 @@ from dflash_viz.cli_options import (
     TurnChoice,
     TurnsAsked,
     Written,
+    named,
 )
 from dflash_viz.lanes import LaneError
 from dflash_viz.metrics.measured.expectations import ExpectationError, Verdict, judge, read_expectations
@@ -128,7 +129,7 @@ def validate(
     Expectations that one benchmark cannot answer together are run one after another, each with a result of
     its own.
     """
-    choice = Choice(dataset, data, preset, tuple(_words(lanes)), drafter)
+    choice = Choice(dataset, data, named(preset), tuple(_words(lanes)), drafter)
     checks = plan_checks(pair, read_expectations(), choice)
     folders = begun_checks(checks, resume or [])
     if out is not None and len(folders) == len(checks):
@@ -341,7 +342,7 @@ def _order(
     temperature: str, concurrency: str, max_tokens: int, seed: int, top_k: int, skip_bad_lines: bool,
 ) -> Order:  # fmt: skip
     return Order(
-        preset=preset,
+        preset=named(preset),
         dataset=dataset,
         path=path,
         limit=limit,

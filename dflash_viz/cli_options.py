@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from dflash_viz.bench.datasets import NAMES
-from dflash_viz.lanes import load_preset
+from dflash_viz.lanes import LaneError, load_preset
+from dflash_viz.lanes.auto import AUTO
 from dflash_viz.lanes.spec import PRESETS
 from dflash_viz.metrics.measured.expectations import EXPECTATIONS
 
@@ -26,6 +27,16 @@ class TurnChoice(StrEnum):
 def _shipped(folder: Path, pattern: str) -> str:
     """The names of the files that ship in a folder."""
     return ", ".join(sorted(path.stem for path in folder.glob(pattern)))
+
+
+def named(preset: str) -> str:
+    """A preset's name for a measurement. Raises ``LaneError`` for ``auto``, another one on each machine."""
+    if preset == AUTO:
+        raise LaneError(
+            f"--preset {AUTO} is for the app alone; a measurement names its pair. "
+            f"'python app.py --preset {AUTO}' says which one this machine has room for."
+        )
+    return preset
 
 
 LANES = ", ".join(lane.name for lane in load_preset(DEFAULT_PRESET).lanes)

@@ -83,6 +83,8 @@ def test_nothing_commands_the_terminal(
     [
         (("bench", "gsm9k"), "There is no data set 'gsm9k'. Known are builtin, gsm8k, "),
         (("bench", "--lanes", "dflash,nobody"), "There is no lane 'nobody'. Lanes: dflash, eagle3, ngram, "),
+        (("bench", "--preset", "auto"), "--preset auto is for the app alone; a measurement names its pair. "),
+        (("validate", "--pair", "embedded", "--preset", "auto"), "--preset auto is for the app alone; "),
         (("bench", "--preset", "nothing"), "There is no preset 'nothing'. Known presets: embedded-cpu, "),
         (("bench", "--k", "x"), "--k takes numbers with commas between, not 'x'."),
         (("bench", "--k", "5;7"), "--k takes numbers with commas between, not '5;7'."),
