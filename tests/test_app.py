@@ -87,6 +87,15 @@ def test_a_preset_is_chosen_for_the_machine(
     assert "is the one for CPUs" in capsys.readouterr().out
 
 
+def test_where_no_pair_fits_the_app_says_so_and_ends(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    smi.put_smi(monkeypatch, tmp_path, smi.T4)
+    monkeypatch.setattr("dflash_viz.lanes.auto.is_cpu_build", lambda: False)
+    assert app.main(["--preset", "auto"]) == 2
+    assert "finds no pair for this GPU. Not embedded-cuda" in capsys.readouterr().err
+
+
 def test_a_space_may_leave_the_preset_to_its_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(app, "choose_preset", lambda: Choice("qwen3-4b", "There is room."))
     assert _settled("--spacefile", str(spacefile(tmp_path, preset="auto"))).preset == "qwen3-4b"
