@@ -119,12 +119,8 @@ class Assembler:
 
     def check(self, counts: EngineCounts | None, expect_counts: bool) -> Check:
         """Compare the steps with the answer and with vLLM's own counts."""
-        if self.faults:
-            return Check(False, "; ".join(self.faults))
-        if self.told is not None and self.told != len(self._answer):
-            return Check(False, f"the answer's pieces hold {len(self._answer)} tokens, vLLM says {self.told}")
-        if self.offset != len(self._answer):
-            return Check(False, f"the steps hold {self.offset} tokens, the answer {len(self._answer)}")
+        if wrong := self._wrong():
+            return Check(False, wrong)
         drafting = [s for s in self.steps if s.drafted]
         if counts is None or not counts.per_step_drafted:
             if drafting and expect_counts:
@@ -135,6 +131,15 @@ class Assembler:
         if ours != theirs:
             return Check(False, _difference(ours, theirs))
         return Check(True, f"{len(ours)} of {len(ours)} steps, accepted and drafted tokens alike")
+
+    def _wrong(self) -> str:
+        """What is wrong with the steps, or with the answer itself."""
+        came = len(self._answer)
+        if self.faults:
+            return "; ".join(self.faults)
+        if self.told is not None and self.told != came:
+            return f"the answer's pieces hold {came} tokens, vLLM says {self.told}"
+        return "" if self.offset == came else f"the steps hold {self.offset} tokens, the answer {came}"
 
 
 _UNCOUNTED = (
