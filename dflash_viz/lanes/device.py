@@ -1,8 +1,8 @@
 """Whether a lane's engine can run on the GPUs of this machine, told before its weights are loaded.
 
-vLLM finds all of this too, minutes later. What is not known lets a lane through. Only an engine that runs
-on an NVIDIA GPU is looked at: with vLLM's build for CPUs, or where the driver's program tells of no GPU
-(none there, another maker's), nothing here refuses anything.
+vLLM finds all of this too, minutes later. What is not known lets a lane through. Where engines run on the
+CPU a lane is refused that says what it takes of a GPU; where the driver's program tells of none (one of
+another maker's), nothing here refuses anything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from dflash_viz.lanes.attention import BACKENDS, Need, able, faults
 from dflash_viz.lanes.dtype import is_cpu_build
 from dflash_viz.lanes.errors import LaneError
-from dflash_viz.lanes.gpus import CHOICE, Gpu, visible_gpus
+from dflash_viz.lanes.gpus import CHOICE, INSTALL, Gpu, is_without_gpu, visible_gpus
 from dflash_viz.lanes.options import cache_bytes, option, whole
 from dflash_viz.lanes.spec import LaneSpec
 
@@ -33,6 +33,19 @@ _FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 def engine_gpus(spec: LaneSpec) -> list[Gpu]:
     """The GPUs that the lane's engine would see; none where it runs on the CPU, or nobody can tell."""
     return [] if is_cpu_build() else visible_gpus(spec.environment.get(CHOICE))
+
+
+def check_place(spec: LaneSpec) -> None:
+    """Raise ``LaneError`` where engines run on the CPU and the lane is for a GPU: it has ``memory_gb``."""
+    cpu_build = is_cpu_build()
+    if not spec.memory_gb or not (cpu_build or is_without_gpu(spec.environment.get(CHOICE))):
+        return
+    why = "the vLLM that is installed is the one for CPUs" if cpu_build else "there is no GPU"
+    raise LaneError(
+        f"Lane {spec.name!r} needs {_gb(spec.memory_gb * 1e9)} of GPU memory, and engines run on the CPU "
+        f"here: {why}. Choose a pair for this machine, as the app does with --preset auto; for a GPU "
+        f"{INSTALL}"
+    )
 
 
 def check_device(spec: LaneSpec, gpus: Sequence[Gpu], asleep_gb: float = 0.0) -> None:

@@ -10,6 +10,7 @@ import itertools
 import os
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -26,6 +27,8 @@ ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 along the PCI bus, CUDA by itself from the fastest on."""
 INSTALL = 'see "An engine on a GPU" in the README.'
 """How one gets a vLLM that uses them."""
+NODES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd", "/dev/dri")
+"""What is there where a driver is, NVIDIA's or another maker's."""
 _MIB = 2**20
 
 
@@ -54,6 +57,11 @@ def visible_gpus(chosen: str | None = None) -> list[Gpu]:
         return []
     gpus = [gpu for _, _, gpu in found] if chosen is None else _chosen(found, chosen)
     return [gpu for gpu in itertools.takewhile(bool, gpus) if gpu]
+
+
+def is_without_gpu(chosen: str | None = None) -> bool:
+    """Whether there is surely no GPU here; not where there may be one that nobody tells of."""
+    return not visible_gpus(chosen) and not any(Path(node).exists() for node in NODES)
 
 
 def _told() -> Sequence[str]:

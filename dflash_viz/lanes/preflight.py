@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dflash_viz.hooks.wire import layer_ids
-from dflash_viz.lanes.device import check_device, check_models, engine_gpus
+from dflash_viz.lanes.device import check_device, check_models, check_place, engine_gpus
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.spec import LaneSpec
 from dflash_viz.trace import PLAIN
@@ -27,6 +27,7 @@ MISFIT = "A drafter works only with the target it was trained for."
 def check_spec(spec: LaneSpec) -> None:
     """Raise ``LaneError`` for a lane that cannot run here whatever its models are."""
     _drafting(spec)
+    check_place(spec)
     check_device(spec, engine_gpus(spec))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from dflash_viz.lanes import LaneError, LaneSpec, load_preset
+from dflash_viz.lanes import Lane, LaneError, LaneSpec, load_preset
 from dflash_viz.lanes.device import check_device, check_models, engine_gpus, weight_bytes
 from dflash_viz.lanes.gpus import Gpu
 from dflash_viz.lanes.preflight import check_pair, check_spec
@@ -262,7 +262,8 @@ def test_weights_are_counted_once_and_what_cannot_be_read_not_at_all(tmp_path: P
 
 
 MACHINES = {
-    "none": (None, None),
+    "none": (None, "and engines run on the CPU here: there is no GPU"),
+    "of another maker": (None, None),
     "garbage": ("\x07 no; such, thing", None),
     "T4": (smi.T4, "computes in bfloat16"),
     "A10G": (smi.A10G, None),
@@ -277,6 +278,11 @@ MACHINES = {
 def test_the_small_pairs_on_machines(machine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     says, refused = MACHINES[machine]
     smi.put_smi(monkeypatch, tmp_path, says)
+    # What a driver has put into /dev, here a file of the test's.
+    driver = tmp_path / "driver"
+    monkeypatch.setattr("dflash_viz.lanes.gpus.NODES", (str(driver),))
+    if machine != "none":
+        driver.touch()
     monkeypatch.setattr("dflash_viz.lanes.device.is_cpu_build", lambda: False)
     for name in ("embedded-cuda", "qwen3-4b", "qwen3.5-4b"):
         for lane in load_preset(name).lanes:
@@ -297,6 +303,33 @@ def test_large_pairs_want_a_large_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path:
     for lane in lanes:
         with pytest.raises(LaneError, match=r"23\.7 GB of 24\.2 GB on NVIDIA L4 are free"):
             check_spec(lane)
+
+
+@pytest.mark.parametrize("says", [None, smi.H200])
+def test_the_build_for_cpus_runs_no_pair_for_gpus(
+    says: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    smi.put_smi(monkeypatch, tmp_path, says)
+    monkeypatch.setattr("dflash_viz.lanes.device.is_cpu_build", lambda: True)
+    refused = (
+        "Lane 'dflash' needs 33.7 GB of GPU memory, and engines run on the CPU here: the vLLM that is "
+        "installed is the one for CPUs. Choose a pair for this machine, as the app does with --preset auto; "
+        'for a GPU see "An engine on a GPU" in the README.'
+    )
+    with pytest.raises(LaneError) as error:
+        check_spec(load_preset("qwen3-8b").lanes[0])
+    assert str(error.value) == refused
+    check_spec(LaneSpec("dflash", "dflash", drafter="mine", num_speculative_tokens=7))
+
+
+def test_a_pair_for_gpus_is_refused_before_its_weights_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dflash_viz.lanes.device.is_cpu_build", lambda: True)
+    monkeypatch.setattr(Lane, "_weights", None)
+    lane = Lane(load_preset("qwen3-8b").lanes[0])
+    lane.start()
+    with pytest.raises(LaneError, match=r"33\.7 GB of GPU memory.*the one for CPUs"):
+        lane.wait_ready(30)
+    lane.close()
 
 
 def test_the_build_and_the_lanes_choice_decide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

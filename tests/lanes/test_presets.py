@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from dflash_viz.lanes.spec import Preset, preset_names
 from dflash_viz.metrics.measured import read_expectations
 from dflash_viz.space.hardware import HARDWARE
 from dflash_viz.weights.resolver import EMBEDDED, ROOT
+from tests.lanes import smi
 
 PRESETS = {name: load_preset(name) for name in preset_names()}
 ON_GPUS = {name: preset for name, preset in PRESETS.items() if name != "embedded-cpu"}
@@ -51,8 +53,10 @@ def weights_gb(lane: LaneSpec) -> float:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_lane_could_run(name: str) -> None:
+def test_every_lane_could_run(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lanes = PRESETS[name].lanes
+    smi.put_smi(monkeypatch, tmp_path, smi.H200)
+    monkeypatch.setattr("dflash_viz.lanes.device.is_cpu_build", lambda: False)
     for lane in lanes:
         check_spec(lane)
     assert lanes[-1].method == "none", "what the others are compared with"
