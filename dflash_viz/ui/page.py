@@ -25,7 +25,6 @@ from dflash_viz.ui.shelf import Shelf
 from dflash_viz.ui.visitors import Visitors
 from dflash_viz.views.engine_status import Chip, chips_html
 from dflash_viz.views.lane_style import LaneStyle, lane_styles
-from dflash_viz.views.page_lines import problem_line
 
 CHAT_EVERY_S = 0.25
 DEFAULT_PRESET = "embedded-cpu"
@@ -111,8 +110,8 @@ class Page(Layout):
         """Answer one question; yields updates of the components until all lanes have ended."""
         text = (values[self.box] or "").strip()
         key = str(request.session_hash)
-        if (refusal := self._refusal(text, values, key)) is not None:
-            yield {self.stage: refusal}
+        if self._refuses(text, values, key):
+            yield {self.stage: gr.skip()}
             return
         with self.visitors.asks(key):
             yield {self.box: "", **self._busy()}
@@ -201,36 +200,37 @@ class Page(Layout):
             self.files: _files(turns[-1]) if turns else _hidden(),
         }  # fmt: skip
 
-    def _refusal(self, text: str, values: dict[Any, Any], key: str) -> Any:
-        """What to show instead of an answer; None when the question can be asked."""
-        if self.limits.one_run_per_visitor and key in self._running:
-            gr.Warning(STILL_RUNNING)  # the stage belongs to the question that runs
-            return gr.skip()
-        problem = next(self._problems(text, values), None)
-        return None if problem is None else problem_line(*problem)
+    def _refuses(self, text: str, values: dict[Any, Any], key: str) -> bool:
+        """Whether a question cannot be asked. The reason is said beside what is on show, which stays."""
+        problem = next(self._problems(text, values, key), "")
+        if problem:
+            gr.Warning(problem)
+        return bool(problem)
 
-    def _problems(self, text: str, values: dict[Any, Any]) -> Iterator[tuple[str, str]]:
+    def _problems(self, text: str, values: dict[Any, Any], key: str) -> Iterator[str]:
         """Why a question cannot be asked, and what to do about it."""
+        if self.limits.one_run_per_visitor and key in self._running:
+            yield STILL_RUNNING
         if not text:
-            yield "The question is empty.", "Type something, or choose an example."
+            yield "The question is empty. Type something, or choose an example."
         most = self.limits.prompt_characters
         for name, written in (("question", text), ("system prompt", values.get(self.system) or "")):
             if len(written) > most:
-                yield f"The {name} is longer than {most:,} characters.", "Shorten it."
+                yield f"The {name} is longer than {most:,} characters. Shorten it."
         if self.fleet is None:
-            yield NO_ENGINE, "Start the app where vLLM is installed to ask questions."
+            yield f"{NO_ENGINE} Start the app where vLLM is installed to ask questions."
         if full := self.visitors.full():
-            yield full, "Try again in a minute."
+            yield f"{full} Try again in a minute."
         if not values[self.chosen]:
-            yield "No lane is chosen.", "Choose at least one under Settings."
+            yield "No lane is chosen. Choose at least one under Settings."
 
     async def regenerate(self, values: dict[Any, Any], request: gr.Request) -> AsyncGenerator[dict[Any, Any]]:
         """Ask the last question again. Above temperature 0 with the next seed, or the draws, and with
         them the answers, would be the same."""
         conversation, seed = values[self.conversation], values[self.seed]
         key = str(request.session_hash)
-        if (refusal := self._refusal(conversation[-1].question, values, key)) is not None:
-            yield {self.stage: refusal}
+        if self._refuses(conversation[-1].question, values, key):
+            yield {self.stage: gr.skip()}
             return
         if values[self.temperature] > 0 and seed is not None:
             seed = int(seed) + 1

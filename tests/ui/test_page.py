@@ -147,11 +147,12 @@ def test_nothing_is_asked_of_the_outside(app: App, page: Page) -> None:
 def test_an_empty_prompt_and_no_lane_are_answered_in_words(app: App, page: Page) -> None:
     page.goto(app.url)
     page.click("#send")
-    expect(page.get_by_role("alert").first).to_contain_text("The question is empty", timeout=10_000)
+    said = page.get_by_test_id("toast-body")
+    expect(said.filter(has_text="The question is empty").first).to_be_visible(timeout=10_000)
     set_up(page, 8, ())
     page.fill("#question textarea", "Hi")
     page.click("#send")
-    expect(page.get_by_role("alert").first).to_contain_text("No lane is chosen", timeout=10_000)
+    expect(said.filter(has_text="No lane is chosen").first).to_be_visible(timeout=10_000)
 
 
 @pytest.mark.early
