@@ -78,6 +78,7 @@
     constructor(parent, kind, told, popover) {
       this.kind = kind;
       this.title = told.title || kind.key;
+      this.lanes = [];
       this.drawn = "";
       this.node = add(parent, "section", "dv-chart-part");
       this.node.dataset.key = kind.key;
@@ -99,7 +100,15 @@
 
     // What stands in the place of a chart that is not made yet.
     tell() {
-      setText(this.message, { ready: this.kind.nothing, loading: LOADING, missing: MISSING }[plotlyState()]);
+      setText(this.message, { ready: this.nothingOf(this.lanes), loading: LOADING, missing: MISSING }[plotlyState()]);
+    }
+
+    // Why there is nothing to draw.
+    nothingOf(lanes) {
+      const { kind } = this;
+      const hopeless = lanes.length > 0 && lanes.every((lane) => lane.over || (lane.countsOnly && !kind.counted));
+      if (!hopeless) return "No " + kind.lacks + " yet.";
+      return lanes.some((lane) => lane.countsOnly) ? "Counts only: no " + kind.lacks + " to show." : "No " + kind.lacks + ".";
     }
 
     // Plotly refuses to measure a chart in a tab that is not shown.
@@ -107,9 +116,10 @@
       if (this.made && this.box.clientWidth > 0) window.Plotly.Plots.resize(this.plot);
     }
 
-    // Which data a drawing would show; equal texts need no second drawing.
+    // Which data, or words for want of any, a drawing would show; equal texts need no second drawing.
     state(lanes) {
-      return lanes.map((lane) => lane.revision(this.kind.key)).join(" ");
+      const revisions = lanes.map((lane) => lane.revision(this.kind.key));
+      return revisions.concat(this.made ? [] : this.nothingOf(lanes)).join(" ");
     }
 
     isStale(lanes) {
@@ -117,16 +127,21 @@
     }
 
     draw(lanes) {
-      this.drawn = this.state(lanes);
+      this.lanes = lanes;
       const shown = lanes.filter(this.kind.shows);
       setText(this.note, this.noteOn(shown));
-      if (!(shown.length || this.made)) return;
+      if (shown.length || this.made) this.plotLanes(shown);
+      else this.tell();
+      this.drawn = this.state(lanes);
+    }
+
+    plotLanes(shown) {
       const theme = themeOf(this.plot);
       const traces = this.kind.traces(shown, theme);
       if (this.made) window.Plotly.react(this.plot, traces, this.changedLayout(shown));
       else this.make(traces, layoutOf(this.kind, theme, shown));
       const words = shown.map((lane) => lane.style.title + " " + this.kind.words(lane)).join("; ");
-      this.plot.setAttribute("aria-label", this.title + ": " + (words || this.kind.nothing));
+      this.plot.setAttribute("aria-label", this.title + ": " + (words || this.nothingOf(this.lanes)));
     }
 
     // In a long run a point stands for many steps: no reader shall take it for one.

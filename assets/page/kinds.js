@@ -35,7 +35,7 @@
   const al = {
     key: "al",
     binned: ", and their mean AL",
-    nothing: "No step with a draft yet.",
+    lacks: "step with a draft",
     shows: (lane) => lane.series.al.length > 0,
     words: (lane) => lastOf(lane.series.al)[2].toFixed(2) + " tokens up to step " + lastOf(lane.series.al)[0],
     xaxis: () => ({ title: "step", autorangeoptions: { include: [0, FEWEST_STEPS] } }),
@@ -65,7 +65,7 @@
 
   const histogram = {
     key: "histogram",
-    nothing: "No step with a draft yet.",
+    lacks: "step with a draft",
     shows: (lane) => lane.series.histogram.length > 0,
     words: (lane) => "shares from AL 1 on " + percentages(shares(lane.series.histogram)),
     xaxis: () => ({ title: "acceptance length (tokens)", dtick: 1 }),
@@ -91,7 +91,8 @@
 
   const positions = {
     key: "positions",
-    nothing: "No step with a draft yet.",
+    counted: true, // by servers that tell no steps, too
+    lacks: "step with a draft",
     shows: (lane) => (lane.series.positions.unconditional || []).length > 0,
     words: (lane) => "from position 1 on " + percentages(lane.series.positions.unconditional),
     xaxis: () => ({ title: "drafted position", dtick: 1 }),
@@ -110,7 +111,7 @@
   const race = {
     key: "race",
     binned: "",
-    nothing: "No token yet.",
+    lacks: "step with a token",
     shows: (lane) => lane.series.race.length > 0,
     words: (lane) => plural(lastOf(lane.series.race)[1], "token") + " in " + lastOf(lane.series.race)[0].toFixed(2) + " s",
     xaxis: () => ({ title: "time since the lane's prompt (s)", rangemode: "tozero" }),
@@ -125,7 +126,7 @@
   // By place and not by title: two lanes may be called alike.
   const split = {
     key: "split",
-    nothing: "No decode step yet.",
+    lacks: "decode step",
     shows: (lane) => Boolean(lane.series.split),
     words: (lane) => PARTS.map((part) => part + " " + (lane.series.split[part] || 0).toFixed(2) + " s").join(", "),
     xaxis: () => ({ title: "time of decode steps (s)", rangemode: "tozero" }),

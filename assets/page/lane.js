@@ -9,6 +9,7 @@
   const WHOLES = ["histogram", "positions", "split"]; // these come anew with every line
   const NO_REPORT = { values: {}, histogram: [], positions: { unconditional: [], conditional: [] }, split: null };
   const ENDED = { abort: "stopped", error: "failed" };
+  const OVER = ["done", "stopped", "failed"];
 
   // Arrays may be too long to be spread into a call's arguments.
   function extend(array, more) {
@@ -245,6 +246,11 @@
       const window = this.countsOnly && this.end && this.end.window;
       if (window) return (window.first_token_s || 0) + (window.decode_s || 0);
       return this.shown ? this.due(this.shown - 1, "time") : 0;
+    }
+
+    // Whether the answer has ended, one way or another.
+    get over() {
+      return OVER.includes(this.state);
     }
 
     get numSpeculative() {

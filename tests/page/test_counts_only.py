@@ -16,6 +16,7 @@ END = {
     "check": {"agrees": None, "message": SOURCE},
     "window": {"first_token_s": 0.25, "decode_s": 1.5, "decode_tokens": 40},
 }
+LACKING = ("step with a draft", "step with a draft", "step with a token", "decode step")
 HIDDEN = (".dv-block", ".dv-caption", ".dv-time", ".dv-history", ".dv-answer-modes")
 
 
@@ -36,15 +37,21 @@ def ended(document, lane: str):
 
 def test_its_text_comes_and_says_why_there_are_no_blocks(open_page, feed, make_document):
     page = open_page(plotly=True)
-    document = begun(make_document(lane="plain").define(FIGURES).announce("plain"), "plain")
+    document = make_document(lane="plain").define(FIGURES).announce("plain").turn("running")
     feed(page, document)
+    charts = page.locator(".dv-chart > .dv-dim")
+    expect(charts.last).to_have_text("No decode step yet.")
+    feed(page, begun(document, "plain"))
     card = page.locator(".dv-card")
     assert card.locator(".dv-notice").inner_text() == WHY
     assert card.locator(".dv-answer").inner_text() == "One <i>two</i>"
     assert card.locator(".dv-step-number").inner_text() == "counts only"
     for part in HIDDEN:
         assert not card.locator(part).is_visible(), part
+    none = [f"Counts only: no {what} to show." for what in LACKING]
+    expect(charts).to_have_text([*none[:2], "No step with a draft yet.", *none[2:]])
     feed(page, ended(document, "plain"))
+    expect(charts).to_have_text(none)  # acceptance by position is there
     assert card.locator(".dv-answer").inner_text() == END["text"]
     assert card.locator(".dv-check").inner_text() == SOURCE
     assert "41 tokens" in card.locator(".dv-ending").inner_text()
@@ -53,6 +60,16 @@ def test_its_text_comes_and_says_why_there_are_no_blocks(open_page, feed, make_d
     assert page.locator(".dv-race-words").inner_text() == "41 tokens in 1.75 s"
     assert page.evaluate("view.deck.cards.get('plain').answer.wholeText()") == END["text"]
     assert page.problems == []
+
+
+def test_a_chart_of_a_lane_without_drafts_promises_none_once_it_has_ended(open_page, feed, make_document):
+    page = open_page(plotly=True)
+    document = make_document(lane="none").define().announce("none").turn("running").header()
+    feed(page, document.prefill().plain(" a").figures())
+    first = page.locator(".dv-chart > .dv-dim").first
+    expect(first).to_have_text("No step with a draft yet.")
+    feed(page, document.end().turn("done").add("finish"))
+    expect(first).to_have_text("No step with a draft.")
 
 
 @pytest.mark.parametrize("phone", [False, True])
