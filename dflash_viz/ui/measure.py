@@ -13,7 +13,7 @@ from dflash_viz.bench.job import BenchError
 from dflash_viz.lanes import Fleet, LaneError
 from dflash_viz.results import ResultError
 from dflash_viz.ui.measure_form import OWN_FILE, WITH_TURNS, Form, FormError, outlook
-from dflash_viz.ui.measure_layout import NO_ENGINE, NOT_LOCAL, NOT_OURS
+from dflash_viz.ui.measure_layout import NO_ENGINE, NOT_LOCAL, NOT_OURS, START_ONE
 from dflash_viz.ui.measure_look import Look, Source
 from dflash_viz.ui.measure_results import MeasureResults
 from dflash_viz.ui.measure_runner import Runner
@@ -45,7 +45,7 @@ class Measure(MeasureResults):
 
     def __init__(self, fleet: Fleet | None, local: bool, preset: str) -> None:
         super().__init__(local)
-        no_engine = NO_ENGINE
+        no_engine = f"{NO_ENGINE} {START_ONE}" if local else NO_ENGINE
         if fleet is not None and not fleet.shares_machine:
             fleet, no_engine = None, NOT_OURS
         self.preset = preset

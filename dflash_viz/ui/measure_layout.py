@@ -15,18 +15,19 @@ from dflash_viz.views.measured_text import FIGURE, column
 MEASURE = "measure"
 RESULT_FILE = "result"
 NOTHING_OPEN = (
-    '<p class="dv-shelf-note">No result is open. Measure something, or open the result of a benchmark: its '
-    "figures with their intervals and definitions, how they compare with what is expected, charts, and the "
-    "prompts behind them.</p>"
+    '<p class="dv-shelf-note">No result is open. {how} the result of a benchmark: its figures with their '
+    "intervals and definitions, how they compare with what is expected, charts, and the prompts behind "
+    "them.</p>"
 )
 NOT_HERE = (
     '<p class="dv-shelf-note">Benchmarks are not run here: {why} Results of benchmarks can be opened and '
     "compared.</p>"
 )
-NO_ENGINE = "no engine runs. Start the app where vLLM is installed, without --no-engine."
+NO_ENGINE = "no engine runs."
+START_ONE = "Start the app where vLLM is installed, without --no-engine."
 NOT_OURS = (
     "these servers were started by somebody else, and a benchmark runs on engines of its own. Start the app "
-    "with a preset to run one; results can be opened and compared here."
+    "with a preset to run one."
 )
 NOT_LOCAL = "they keep the machine busy for long, so only whoever sits at it runs them."
 
@@ -37,6 +38,11 @@ class MeasureLayout:
     local: bool
     why_not: str
     specs: Mapping[str, LaneSpec]
+
+    @property
+    def nothing_open(self) -> str:
+        """What stands in the place of a result: nobody is invited to what is not possible here."""
+        return NOTHING_OPEN.format(how="Open" if self.why_not else "Measure something, or open")
 
     def lay_out(self, titles: Mapping[str, str]) -> None:
         """Create the components; ``titles`` are the lanes' by name, as ``specs`` is."""
@@ -160,7 +166,7 @@ class MeasureLayout:
         )
         self.live = gr.Plot(label="The course so far", visible=False, elem_id="bench-live")
         self.comparison = gr.HTML("", visible=False, elem_id="bench-comparison", padding=False)
-        self.result = gr.HTML(NOTHING_OPEN, elem_id="bench-result", padding=False)
+        self.result = gr.HTML(self.nothing_open, elem_id="bench-result", padding=False)
         with gr.Column(visible=False, elem_id="bench-charts") as self.charts:
             self.al_plot = gr.Plot(label="Acceptance length", elem_id="bench-al")
             self.position_plot = gr.Plot(label="Acceptance by position", elem_id="bench-positions")

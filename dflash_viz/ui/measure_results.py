@@ -17,7 +17,7 @@ from dflash_viz.metrics.measured.expectations import (
     read_expectations,
 )
 from dflash_viz.results import FILE_NAME, Result, ResultError, labels, write_result
-from dflash_viz.ui.measure_layout import NOTHING_OPEN, RESULT_FILE, MeasureLayout
+from dflash_viz.ui.measure_layout import RESULT_FILE, MeasureLayout
 from dflash_viz.ui.measure_look import Look, Source, source_of_path
 from dflash_viz.ui.measure_words import note_html, problem_html, result_label, summary_label
 from dflash_viz.ui.results import ResultSummary, delete_result, recent, trace_link
@@ -182,7 +182,7 @@ class MeasureResults(MeasureLayout):
             return {self.message: self.say(problem_html(str(error))), **hidden}
         gone = look.shown == source
         empty = {
-            self.result: NOTHING_OPEN, self.charts: gr.update(visible=False),
+            self.result: self.nothing_open, self.charts: gr.update(visible=False),
             self.resume: gr.update(visible=False), self.comparison: gr.update(value="", visible=False),
         }  # fmt: skip
         look = look.without(source)

@@ -55,13 +55,20 @@ def test_a_visitor_from_elsewhere_reaches_no_file_and_deletes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engines", "local", "why"), [(False, True, "no engine"), (True, False, "whoever sits")]
+    ("engines", "local", "why"),
+    [
+        (False, True, "no engine runs. Start the app where vLLM is installed"),
+        (False, False, "no engine runs."),
+        (True, False, "whoever sits"),
+    ],
 )
 def test_benchmarks_run_only_where_there_is_an_engine_and_its_owner(
     engines: bool, local: bool, why: str
 ) -> None:
     measure, name = tab(engines, local), kept(complete=False).name
     assert why in measure.why_not
+    assert local or "Start" not in measure.why_not, "a visitor cannot"
+    assert "No result is open. Open the result" in measure.result.value
     assert measure.outlook.parent.visible is False
     shown = measure.show(None, Source(name))
     assert shown[measure.resume]["visible"] is False
