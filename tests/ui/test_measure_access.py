@@ -10,7 +10,7 @@ import pytest
 
 from dflash_viz.bench.job import BenchError
 from dflash_viz.bench.places import new_result
-from dflash_viz.lanes import Fleet, load_preset
+from dflash_viz.lanes import Fleet, Server, load_preset
 from dflash_viz.results import FILE_NAME, write_result
 from dflash_viz.ui.measure import Measure
 from dflash_viz.ui.measure_look import Look, Source
@@ -52,6 +52,13 @@ def test_a_visitor_from_elsewhere_reaches_no_file_and_deletes_nothing() -> None:
     assert folder.is_dir()
     assert measure.own_choices() == []
     assert measure.enter(None)[measure.mine]["choices"] == []
+
+
+def test_on_servers_elsewhere_it_is_said_once_that_results_can_be_opened() -> None:
+    page = Page(Fleet([], [Server("there", "http://127.0.0.1:1")]), [])
+    shown = [str(block.value) for block in page.build().blocks.values() if hasattr(block, "value")]
+    assert "these servers were started by somebody else" in page.measure.why_not
+    assert sum(words.count("opened and compared") for words in shown) == 1
 
 
 @pytest.mark.parametrize(
