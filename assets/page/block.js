@@ -101,7 +101,7 @@
     wait(words) {
       if (this.cells.length) this.fill([]);
       this.row.classList.remove("dv-selected");
-      setText(this.caption, words.charAt(0).toUpperCase() + words.slice(1) + ".");
+      setText(this.caption, words.charAt(0).toUpperCase() + words.slice(1).replace(/\.$/, "") + ".");
     }
 
     // The focus stays at its place while steps come and go.

@@ -13,6 +13,7 @@ from dflash_viz.hooks.wire import TOKEN_ENV, TOKEN_HEADER
 from dflash_viz.lanes.errors import LaneError
 
 API_KEY_ENV = "VLLM_API_KEY"
+RIGHT_KEY = "Give the right one: --api-key-file or VLLM_API_KEY."
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 

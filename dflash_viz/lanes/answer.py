@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from dflash_viz.lanes.access import RIGHT_KEY
 from dflash_viz.lanes.assemble import EngineCounts
 from dflash_viz.lanes.errors import LaneError
 
@@ -83,9 +84,10 @@ _decoder = msgspec.json.Decoder(Chunk)
 
 
 async def read_answer(
-    http: httpx.AsyncClient, body: dict[str, Any], request_id: str, put: Callable[[Any], None]
+    http: httpx.AsyncClient, body: dict[str, Any], request_id: str, who: str, put: Callable[[Any], None]
 ) -> None:
-    """Ask, and hand on what comes: chunks, a ``LaneError`` if need be, ``DONE`` at the end."""
+    """Ask, and hand on what comes: chunks, a ``LaneError`` if need be, ``DONE`` at the end. ``who`` is
+    asked, in a word."""
     headers = {"X-Request-Id": request_id}
     try:
         async with http.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
@@ -97,8 +99,10 @@ async def read_answer(
                     chunk = _decoder.decode(line[6:])
                     chunk.received = time.monotonic()
                     put(chunk)
-    except (httpx.HTTPError, msgspec.MsgspecError) as error:
-        put(LaneError(f"The engine stopped answering ({type(error).__name__})."))
+    except msgspec.MsgspecError:
+        put(LaneError(f"The {who} stopped answering as vLLM does."))
+    except httpx.HTTPError:
+        put(LaneError(f"The {who} stopped answering."))
     finally:
         put(DONE)
 
@@ -106,7 +110,7 @@ async def read_answer(
 def _refusal(answer: httpx.Response) -> str:
     """vLLM's own words for why it refuses a request, and what helps."""
     if answer.status_code == 401:
-        return "The server refuses the API key: give the right one (--api-key-file or VLLM_API_KEY)."
+        return f"The server refuses the API key. {RIGHT_KEY}"
     try:
         message = str(answer.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):

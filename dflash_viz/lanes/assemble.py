@@ -25,6 +25,9 @@ class EngineCounts(msgspec.Struct):
     per_step_drafted: list[int] | None = None
 
 
+UNCOUNTED = "vLLM reports per-step counts only for answers that ran to their end and drafted"
+
+
 class Assembler:
     """Collects rows and answer tokens of one request; ``ready`` hands out finished steps."""
 
@@ -117,15 +120,19 @@ class Assembler:
         self._known |= fresh
         return self._texts(fresh)
 
-    def check(self, counts: EngineCounts | None, expect_counts: bool) -> Check:
-        """Compare the steps with the answer and with vLLM's own counts."""
+    def check(
+        self, counts: EngineCounts | None, expect_counts: bool, why_uncounted: str = UNCOUNTED
+    ) -> Check:
+        """Compare the steps with the answer and with vLLM's own counts; ``why_uncounted`` is why there may
+        be none."""
         if wrong := self._wrong():
             return Check(False, wrong)
         drafting = [s for s in self.steps if s.drafted]
         if counts is None or not counts.per_step_drafted:
             if drafting and expect_counts:
                 return Check(False, f"{len(drafting)} steps were recorded, but vLLM reports none")
-            return Check(None, _UNCOUNTED.format(n=len(self._answer)))
+            told = f"the tokens of the steps are those of the answer ({len(self._answer)})"
+            return Check(None, f"{told}; {why_uncounted}")
         ours = [(s.num_accepted, s.num_drafted) for s in drafting]
         theirs = list(zip(counts.per_step_accepted or [], counts.per_step_drafted, strict=True))
         if ours != theirs:
@@ -140,12 +147,6 @@ class Assembler:
         if self.told is not None and self.told != came:
             return f"the answer's pieces hold {came} tokens, vLLM says {self.told}"
         return "" if self.offset == came else f"the steps hold {self.offset} tokens, the answer {came}"
-
-
-_UNCOUNTED = (
-    "the tokens of the steps are those of the answer ({n}); vLLM reports per-step counts only for "
-    "answers that ran to their end and drafted"
-)
 
 
 def _difference(ours: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> str:

@@ -16,7 +16,7 @@ import httpx
 import msgspec
 
 from dflash_viz.hooks.wire import ROUTE
-from dflash_viz.lanes.access import Server, credentials, verified
+from dflash_viz.lanes.access import RIGHT_KEY, Server, credentials, verified
 from dflash_viz.lanes.client import LaneClient
 from dflash_viz.lanes.errors import LaneError
 from dflash_viz.lanes.face import LaneFace, LaneStatus
@@ -51,6 +51,11 @@ BROKEN_HOOKS = (
     "Was it started with --worker-extension-cls dflash_viz.hooks.probe.Probe too?"
 )
 
+NO_COUNTS = (
+    "this server does not report per-step counts: for that start it with --per-request-spec-decode-metrics "
+    "detailed (vLLM 0.26 does not have it)"
+)
+
 
 class _Model(msgspec.Struct):
     id: str
@@ -79,6 +84,8 @@ class AttachedLane(LaneFace):
         self._closing = threading.Event()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
+        # Whether it has answered before.
+        self._found = False
 
     def start(self) -> None:
         """Begin to watch the server."""
@@ -115,17 +122,23 @@ class AttachedLane(LaneFace):
         self.status = LaneStatus("loading", f"connecting to {self.server.url}")
         while not self._closing.is_set():
             try:
-                self.answer_with(self._connect())
+                self._found_again(self._connect())
                 self._watch()
             except LaneError as error:
-                self.status = LaneStatus("failed", str(error))
+                self.fail(str(error))
             except Exception as error:  # the watch must go on, whatever a server answers
                 traceback.print_exc()
-                self.status = LaneStatus("failed", f"{type(error).__name__}: {error}")
+                self.fail(f"{type(error).__name__}: {error}")
             finally:
                 self.client = None
             self._wake.wait(LOOK_EVERY_S)
             self._wake.clear()
+
+    def _found_again(self, client: LaneClient) -> None:
+        self._found = True
+        if client.counts_only:
+            self.tell(f"counts only: {client.counts_only}")
+        self.answer_with(client)
 
     def _watch(self) -> None:
         """Returns when the lane is closed; raises ``LaneError`` when the server has gone."""
@@ -134,13 +147,16 @@ class AttachedLane(LaneFace):
             while not self._closing.is_set():
                 misses = 0 if _is_healthy(http) else misses + 1
                 if misses > MISSES_ALLOWED:
-                    raise LaneError(
-                        f"The server at {self.server.url} does not answer any more. The lane goes on as soon "
-                        "as it does."
-                    )
+                    raise LaneError(self._silent())
                 if not misses:
                     self._wake.wait(LOOK_EVERY_S)
                     self._wake.clear()
+
+    def _silent(self) -> str:
+        any_more = " any more" if self._found else ""
+        return (
+            f"The server at {self.server.url} does not answer{any_more}. The lane goes on as soon as it does."
+        )
 
     def _http(self, timeout: float) -> httpx.Client:
         secrets, url = self.server.secrets, self.server.url
@@ -151,14 +167,12 @@ class AttachedLane(LaneFace):
         """Find out what the server is. Raises ``LaneError`` in words for the page."""
         with self._http(TIMEOUT_S) as http:
             try:
-                model = _model(http, self.server.url)
+                model = _model(http, self.server)
                 told, why = _hello(http, self.server.secrets.token)
                 if why:
                     told = _from_outside(http, told)
             except httpx.HTTPError as error:
-                raise LaneError(
-                    f"The server at {self.server.url} does not answer ({type(error).__name__})."
-                ) from error
+                raise LaneError(self._silent()) from error
         name, k = model.root or model.id, told.num_speculative_tokens
         self.spec = LaneSpec(self.server.name, told.method, name, num_speculative_tokens=k)
         target = told.target if told.target.name else msgspec.structs.replace(told.target, name=name)
@@ -172,7 +186,9 @@ class AttachedLane(LaneFace):
             api_key=self.server.secrets.api_key,
             counts_only=why,
         )
-        client.counts_answers = told.per_request_counts
+        client.counts_answers, client.who = told.per_request_counts, "server"
+        if not told.per_request_counts and told.method != PLAIN:
+            client.why_uncounted = NO_COUNTS
         return client
 
 
@@ -191,10 +207,12 @@ def _is_healthy(http: httpx.Client) -> bool:
         return False
 
 
-def _model(http: httpx.Client, url: str) -> _Model:
+def _model(http: httpx.Client, server: Server) -> _Model:
     """The model that the server serves."""
-    answer = http.get("/v1/models")
+    answer, url = http.get("/v1/models"), server.url
     if answer.status_code in (401, 403):
+        if server.secrets.api_key:
+            raise LaneError(f"The server at {url} refuses the API key. {RIGHT_KEY}")
         raise LaneError(f"The server at {url} wants an API key: give --api-key-file or set VLLM_API_KEY.")
     if answer.is_redirect:
         raise LaneError(f"The server at {url} sends elsewhere: give the address where it really is.")

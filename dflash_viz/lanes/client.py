@@ -18,7 +18,7 @@ import msgspec
 from dflash_viz.hooks.wire import ROUTE, TOP_K_ARG, EngineStep, Fault, Record
 from dflash_viz.lanes.access import credentials, verified
 from dflash_viz.lanes.answer import DONE, Chunk, read_answer
-from dflash_viz.lanes.assemble import Assembler, EngineCounts, row_tokens
+from dflash_viz.lanes.assemble import UNCOUNTED, Assembler, EngineCounts, row_tokens
 from dflash_viz.lanes.counted import CountedRun
 from dflash_viz.lanes.detokenize import TokenTable
 from dflash_viz.lanes.errors import LaneError
@@ -80,6 +80,8 @@ class LaneClient:
         self.num_running = 0
         # Whether the engine reports the counts of each answer, so that a missing report is a fault.
         self.counts_answers = True
+        self.why_uncounted = UNCOUNTED
+        self.who = "engine"  # or somebody's server
         self._url = url
         self._headers = credentials(token, api_key)
         self._model = model
@@ -256,15 +258,15 @@ class LaneRun:
                     watching.set()
                     if line.startswith("data: "):
                         self._events.put_nowait(_record_decoder.decode(line[6:]))
-        except (httpx.HTTPError, msgspec.MsgspecError) as error:
-            self._events.put_nowait(LaneError(f"The step stream broke ({type(error).__name__})."))
+        except (httpx.HTTPError, msgspec.MsgspecError):
+            self._events.put_nowait(LaneError(f"The stream of the {self._client.who}'s steps broke off."))
         finally:
             watching.set()
 
     async def _ask(self, http: httpx.AsyncClient) -> None:
         body = self._client.body(self._messages, self._sampling, self._top_k)
         self.sent_at = time.perf_counter()
-        await read_answer(http, body, self._request_id, self._events.put_nowait)
+        await read_answer(http, body, self._request_id, self._client.who, self._events.put_nowait)
 
     async def _lines(self) -> AsyncGenerator[Line]:
         error = None
@@ -298,7 +300,7 @@ class LaneRun:
         """What the end of the answer's stream means: an end, or an error."""
         if self._stopped:
             self._reason = self._reason or "abort"
-        return DONE if self._reason else LaneError("The engine's answer broke off.")
+        return DONE if self._reason else LaneError(f"The {self._client.who}'s answer broke off.")
 
     def _absorb(self, event: Any) -> list[Line]:
         lines: list[Line] = []
@@ -373,9 +375,9 @@ class LaneRun:
         counts = self._counts or EngineCounts()
         ran_out = error is None and self._reason in ("stop", "length")
         expected = ran_out and self._client.counts_answers and not self._stopped
-        check = self._assembler.check(self._counts, expect_counts=expected)
+        check = self._assembler.check(self._counts, expected, self._client.why_uncounted)
         if error is not None and not self._assembler.faults:
-            check = Check(None, "the engine ended before it could report its counts")
+            check = Check(None, f"the {self._client.who} ended before it could report its counts")
         return End(
             finish_reason="error" if error is not None else self._reason,
             text="".join(self._text),

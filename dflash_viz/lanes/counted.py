@@ -92,7 +92,7 @@ class CountedRun:
     async def _ask(self) -> None:
         body = self._client.body(self._messages, self._sampling, 0)
         async with self._client.http() as http:
-            await read_answer(http, body, self._request_id, self._events.put_nowait)
+            await read_answer(http, body, self._request_id, self._client.who, self._events.put_nowait)
 
     async def _lines(self, asking: asyncio.Task[None]) -> AsyncGenerator[Line | Text]:
         error = None
@@ -116,7 +116,7 @@ class CountedRun:
         if isinstance(event, LaneError):
             return event
         if event is DONE and not self._reason:
-            return LaneError("The engine's answer broke off.")
+            return LaneError(f"The {self._client.who}'s answer broke off.")
         return event.failure if isinstance(event, Chunk) else None
 
     def _absorb(self, chunk: Chunk) -> list[Line | Text]:

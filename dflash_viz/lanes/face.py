@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
@@ -41,12 +41,21 @@ class LaneFace(ABC):
         self.spec = spec
         self.client: LaneClient | None = None
         self.status = LaneStatus("queued", "waiting to start")
+        # Who else is told why it has failed, or has no steps.
+        self.tell: Callable[[str], None] = lambda _: None
 
     def answer_with(self, client: LaneClient, note: str = "") -> None:
         """From now on it answers; ``note`` is what else there is to say of it."""
         self.client = client
         words = ["counts only"] if client.counts_only else []
         self.status = LaneStatus("ready", "; ".join([*words, note] if note else words) or "ready")
+
+    def fail(self, why: str) -> None:
+        """It has failed; a failure that goes on is told once."""
+        status = LaneStatus("failed", why)
+        if self.status != status:
+            self.tell(f"failed: {why}")
+        self.status = status
 
     @abstractmethod
     def start(self) -> None:
@@ -96,7 +105,7 @@ class LaneFace(ABC):
         Raises ``LaneError`` when the lane is not ready, its engine ends, or its steps cannot be recorded.
         """
         if self.client is None:
-            raise LaneError(f"Lane {self.spec.name!r} is not ready: {self.status.message}.")
+            raise LaneError(f"Lane {self.spec.name!r} is not ready: {self.status.message.removesuffix('.')}.")
         if self.client.counts_only:
             raise LaneError(f"Lane {self.spec.name!r} has no steps to show. {self.client.counts_only}")
         turns = [Message("user", messages)] if isinstance(messages, str) else messages

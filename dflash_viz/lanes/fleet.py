@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import queue
 import sys
@@ -24,6 +25,12 @@ from dflash_viz.lanes.spec import LaneSpec
 LOOK_EVERY_S = 0.05
 
 
+def _say(lane: str, what: str) -> None:
+    """A line on the terminal, where servers' words are not to reach the cursor."""
+    line = "".join(letter if letter.isprintable() else " " for letter in f"{lane}: {what}")
+    print(line, file=sys.stderr, flush=True)
+
+
 class Fleet:
     """All lanes of a preset, which share one device, and lanes on ``servers`` that run already.
 
@@ -40,6 +47,8 @@ class Fleet:
         kind = Sleeper if self.room.one_awake else Lane
         lanes: list[LaneFace] = [kind(spec) for spec in specs]
         lanes += [AttachedLane(server) for server in servers]
+        for lane in lanes:
+            lane.tell = functools.partial(_say, lane.spec.name)
         self.lanes = {lane.spec.name: lane for lane in lanes}
         self._starts: queue.Queue[LaneFace | None] = queue.Queue()
         self._free = threading.Event()
@@ -112,7 +121,7 @@ class Fleet:
             self._switcher.submit(self._make_room, lane).result()
             self._start(lane)
         except LaneError as error:
-            lane.refuse(str(error))
+            lane.fail(str(error))
         finally:
             self._machine.release()
 
@@ -133,7 +142,8 @@ class Fleet:
             await asyncio.get_running_loop().run_in_executor(self._switcher, self._switch_to, lane)
         if lane.client is None:
             ready = lane.status.state == "ready"
-            raise LaneError("its engine has just ended" if ready else lane.status.message)
+            gone = f"The {'engine' if lane.shares_machine else 'server'} has just ended."
+            raise LaneError(gone if ready else lane.status.message)
         return lane.client
 
     async def all_asleep(self) -> None:

@@ -29,7 +29,7 @@ from dflash_viz.lanes.prints import Told, fingerprint, misfit, model_print, read
 from dflash_viz.lanes.server import MODEL_NAME, EngineServer
 from dflash_viz.lanes.spec import LaneSpec, file_name
 from dflash_viz.lanes.stream import stream_steps
-from dflash_viz.trace import UNKNOWN, Fingerprint, Message, Sampling
+from dflash_viz.trace import PLAIN, UNKNOWN, Fingerprint, Message, Sampling
 from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME, ROOT, cache_dir
 
 # First passes compile and allocate, n-gram's first lookup for seconds: that is nobody's decode time.
@@ -139,16 +139,26 @@ class Lane(LaneFace):
             self._become_ready(self._start_engine())
             self._watch()
         except LaneError as error:
-            self._set("failed", str(error))
+            self._fail_open(str(error))
         except Exception as error:  # a lane must never hang in a state that offers no way on
             traceback.print_exc()
-            self._set("failed", f"{type(error).__name__}: {error}")
+            self._fail_open(f"{type(error).__name__}: {error}")
         finally:
             self.client = None
             if self._server is not None:
                 self._server.stop()
         if self._closing.is_set():
             self._set("stopped", "stopped")
+
+    def _fail_open(self, why: str) -> None:
+        """It has failed, unless it is being closed: what breaks off then is no failure."""
+        if not self._closing.is_set():
+            self.fail(why)
+
+    def fail(self, why: str) -> None:
+        """See ``LaneFace.fail``."""
+        with self._lock:
+            super().fail(why)
 
     def _become_ready(self, client: LaneClient) -> None:
         while True:
@@ -302,6 +312,8 @@ def connect(spec: LaneSpec, server: EngineServer, target: Path, hashes: Hashes) 
         counts_only="" if told.steps else misfit(told),
     )
     client.counts_answers = told.per_request_counts
+    if not told.per_request_counts and told.method != PLAIN:
+        client.why_uncounted = "this vLLM does not report per-step counts"
     return client
 
 

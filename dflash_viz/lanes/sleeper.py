@@ -54,10 +54,6 @@ class Sleeper(Lane):
         # Why we have ended the engine ourselves.
         self._verdict = ""
 
-    def refuse(self, why: str) -> None:
-        """It cannot start."""
-        self._set("failed", why)
-
     def make_room(self) -> None:
         """Take no memory of the GPU: an engine that is awake goes to sleep, or is ended if it does not.
 

@@ -35,6 +35,7 @@ from dflash_viz.views.page_lines import (
 from dflash_viz.views.text_verdict import TextVerdict
 
 RETRY_HINT = "Press its retry button at the top of the page; the other lanes go on."
+BACK_HINT = "The lane goes on as soon as the server answers again."
 BACK_IN_BOX = "Your question is back in the box."
 IN_TURN = (
     "You asked for all lanes at the same time. Their engines have no room beside each other on this GPU, so "
@@ -245,8 +246,11 @@ class _LaneDrawing:
         lines = turn_line(self.lane, turn.state, turn.message, turn.progress, turn.seconds_left)
         if turn.state == "failed":
             died = self.trace is not None and self.trace.end is not None
-            ended = died or self.fleet.lanes[self.lane].status.state in ENDED
-            lines += problem_line(turn.message, RETRY_HINT if ended else "", self.lane)
+            lane = self.fleet.lanes[self.lane]
+            hint = RETRY_HINT if died or lane.status.state in ENDED else ""
+            if not lane.shares_machine:  # a server goes on by itself
+                hint = BACK_HINT if died else ""
+            lines += problem_line(turn.message, hint, self.lane)
         return lines
 
     def _open(self, header: Header) -> None:

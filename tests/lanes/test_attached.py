@@ -365,7 +365,8 @@ async def test_servers_race(fleet: Fleet) -> None:
         }
         ends = [trace.end for trace in traces.values() if trace.end is not None]
         assert len({end.text for end in ends}) == 1
-        for trace in list(traces.values())[1:]:
+        # In the order in which they were ready; the first server is not the first for certain.
+        for trace in (traces[f"s-{name}"] for name in names[1:]):
             assert count(trace.steps).num_drafts == len(trace.end.engine_drafted if trace.end else [])
     finally:
         there.close()
@@ -379,7 +380,7 @@ OTHER = {"data": [{"id": "m", "owned_by": "somebody"}]}
 @pytest.mark.parametrize(
     ("content", "status", "words"),
     [({}, 200, "no vLLM server"), (OTHER, 200, "no vLLM server"), ([1], 200, "no vLLM server"),
-     (OTHER, 404, "no vLLM server"), ({}, 401, "wants an API key"), ({}, 307, "sends elsewhere"),
+     (OTHER, 404, "no vLLM server"), ({}, 401, "wants an API key: give "), ({}, 307, "sends elsewhere"),
      ({}, 503, "not ready")],
 )  # fmt: skip
 def test_what_is_no_vllm_server_is_said(content: object, status: int, words: str) -> None:
@@ -397,13 +398,48 @@ def test_nobody_there() -> None:
     there = attach(f"http://127.0.0.1:{free_port()}", "hidden-token")
     try:
         until(lambda: there.status.state == "failed")
-        assert "does not answer (ConnectError)" in there.status.message
-        assert "hidden-token" not in there.status.message
-        with pytest.raises(LaneError, match="not ready"):
+        told = f"The server at {there.server.url} does not answer. The lane goes on as soon as it does."
+        assert there.status.message == told
+        with pytest.raises(LaneError) as refused:
             there.stream("Hi")
+        assert str(refused.value) == f"Lane 'there' is not ready: {told}"
     finally:
         there.close()
     assert there.status.state == "stopped"
+
+
+def test_a_wrong_key_is_told_from_a_missing_one() -> None:
+    with Answering({"/v1/models": {}}, 401) as url:
+        there = AttachedLane(Server("there", url, Secrets(api_key="hidden-key")))
+        there.start()
+        try:
+            until(lambda: there.status.state == "failed")
+            assert "refuses the API key. Give the right one: --api-key-file" in there.status.message
+            assert "hidden-key" not in there.status.message
+        finally:
+            there.close()
+
+
+SERVED = {"/v1/models": {"data": [{"id": "m", "owned_by": "vllm"}]}, "/health": {}}
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [({"method": "dflash"}, True), ({"method": "dflash", "per_request_counts": True}, False),
+     ({"method": "none"}, False)],
+)  # fmt: skip
+def test_a_server_that_reports_no_counts_has_the_flag_named(told: dict[str, object], named: bool) -> None:
+    served = {**SERVED, "/dflash_viz/hello": {"steps": True, **told}}
+    with Answering(served) as url:
+        there = attach(url, "token")
+        try:
+            there.wait_ready(30)
+            assert there.client is not None
+            flag = "--per-request-spec-decode-metrics detailed"
+            assert (flag in there.client.why_uncounted) is named
+            assert there.client.who == "server"
+        finally:
+            there.close()
 
 
 @pytest.mark.parametrize("told", [7, {"steps": True, "method": 3}, {"steps": True, "target": []}])

@@ -127,6 +127,18 @@ async def test_no_answer_is_an_error_in_words(url: str, case: str, words: str) -
         await run(url, case)
 
 
+@pytest.mark.parametrize("counts_only", ["", "no hooks"])
+@pytest.mark.parametrize(
+    ("case", "words"), [("nothing", "The server's answer broke off."), ("garbage", "The server stopped ")]
+)
+async def test_a_server_elsewhere_is_called_one(url: str, counts_only: str, case: str, words: str) -> None:
+    client = client_of(url, counts_only)
+    client.who = "server"
+    with pytest.raises(LaneError, match=words):
+        async for _ in client.run([Message("user", case)], Sampling()):
+            pass
+
+
 @pytest.mark.parametrize("case", ["wrong types", "error later", "cut short"])
 async def test_a_broken_answer_ends_its_trace(url: str, case: str) -> None:
     lines = await run(url, case)

@@ -25,6 +25,7 @@ def test_an_answer_without_counts(counts_answers: bool, agrees: bool | None) -> 
     fingerprint = Fingerprint("dflash", ModelPrint("t"))
     client = LaneClient("dflash", "http://nowhere", "token", fingerprint, Detokenizer(tokenizer), "m")
     client.counts_answers = counts_answers
+    client.why_uncounted = "the server does not count"
     run = client.run([Message("user", "hi")], Sampling())
     for chunk in CHUNKS:
         run._absorb(msgspec.convert(chunk, Chunk))
@@ -33,3 +34,4 @@ def test_an_answer_without_counts(counts_answers: bool, agrees: bool | None) -> 
     end = run._end(None)
     assert end.num_output_tokens == 3
     assert end.check.agrees is agrees, end.check
+    assert end.check.message.endswith("; the server does not count") is not counts_answers

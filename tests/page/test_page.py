@@ -346,13 +346,14 @@ def test_turns_and_problems(open_page, feed, make_document):
     assert bar.get_attribute("aria-valuenow") == "60"
     assert page.locator(".dv-turn").all_inner_texts() == ["loading", "waiting"]
     assert page.locator(".dv-caption").last.inner_text() == "Waits for its turn."
-    document.on("dflash").turn("failed", "no memory").add(
+    document.on("dflash").turn("failed", "no memory.").add(
         "problem", message="No memory.", action="Free some."
     )
     feed(page, document)
     assert page.get_by_role("alert").inner_text() == "⚠ No memory. Free some."
     assert page.get_by_role("progressbar").count() == 0
-    assert page.locator(".dv-race-words").first.inner_text() == "failed: no memory"
+    assert page.locator(".dv-race-words").first.inner_text() == "failed: no memory."
+    assert page.locator(".dv-caption").first.inner_text() == "Failed: no memory."
 
 
 def test_unknown_lines_are_ignored_and_broken_ones_are_told(open_page, feed, make_document):
