@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
+import socket
 import sys
 import threading
 from dataclasses import dataclass
@@ -26,6 +28,30 @@ DEFAULT_PRESET = "embedded-cpu"
 DEFAULT_PORT = 7860
 
 
+def port_number(text: str) -> int:
+    """A port from the command line. Raises ``ArgumentTypeError`` in words."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"a port is a number from 1 to 65535, not {text!r}")
+    return int(text)
+
+
+def why_closed(host: str, port: int) -> str:
+    """Why nothing can listen there, and what to do."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.bind(address)
+    except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            return f"{host} is no address of this machine: give --host one that is, or 0.0.0.0 for all."
+        if error.errno == errno.EACCES:
+            return f"Port {port} is not for ordinary users: choose one from 1024 on."
+    return (
+        f"Port {port} is in use. Stop the program that uses it, or choose another: "
+        f"python app.py --port {port + 1}"
+    )
+
+
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="See speculative decoding happen, on real engines.")
@@ -35,7 +61,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         f"for; {DEFAULT_PRESET} by default",
     )
     parser.add_argument("--host", help="the interface to listen on; 127.0.0.1 by default, 0.0.0.0 in a Space")
-    parser.add_argument("--port", type=int, help=f"the port to listen on; {DEFAULT_PORT} by default")
+    parser.add_argument("--port", type=port_number, help=f"the port to listen on; {DEFAULT_PORT} by default")
     parser.add_argument("--no-engine", action="store_true", help="show recorded runs only")
     parser.add_argument(
         "--spacefile", type=Path, help="run as the Space of this file: its kind, preset, port and limits"
@@ -132,11 +158,7 @@ def main(arguments: list[str]) -> int:
     try:
         url = launch(demo, settings.host, settings.port, block=False)
     except OSError:
-        print(
-            f"Port {settings.port} is in use. Stop the program that uses it, or choose another: "
-            f"python app.py --port {settings.port + 1}",
-            file=sys.stderr,
-        )
+        print(why_closed(settings.host, settings.port), file=sys.stderr)
         return 2
     print(f"DFlash Viz is at {url}  (Ctrl-C ends it)", flush=True)
     ended = threading.Event()

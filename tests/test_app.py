@@ -29,6 +29,18 @@ def test_busy_port(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"--port {port + 1}" in said
 
 
+def test_an_address_of_another_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["--no-engine", "--host", "192.0.2.1", "--port", "7999"]) == 2
+    assert "192.0.2.1 is no address of this machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("port", ["99999", "0", "x", "-1"])
+def test_what_is_no_port(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        app.main(["--no-engine", "--port", port])
+    assert "a port is a number from 1 to 65535" in capsys.readouterr().err
+
+
 def test_unknown_preset() -> None:
     ended = subprocess.run(
         [sys.executable, "app.py", "--preset", "nope"],

@@ -84,6 +84,10 @@ def load_preset(name: str) -> Preset:
     try:
         preset = msgspec.yaml.decode(path.read_bytes(), type=Preset)
     except FileNotFoundError:
+        if path == Path(name):
+            raise LaneError(f"There is no preset file {name!r}. Check the path.") from None
+        if Path(name).is_file():
+            raise LaneError(f"{name!r} is no preset: its file must end in .yaml or .yml.") from None
         known = ", ".join(preset_names())
         raise LaneError(f"There is no preset {name!r}. Known presets: {known}.") from None
     except OSError as error:

@@ -46,6 +46,11 @@ def test_any_name_makes_a_file_name() -> None:
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(LaneError, match=r"no preset 'nope'.*embedded-cpu"):
         load_preset("nope")
+    with pytest.raises(LaneError, match=r"no preset file .*lost\.yaml'\. Check the path"):
+        load_preset(str(tmp_path / "lost.yaml"))
+    (tmp_path / "preset.md").touch()
+    with pytest.raises(LaneError, match=r"preset\.md' is no preset: its file must end in \.yaml"):
+        load_preset(str(tmp_path / "preset.md"))
     bad = tmp_path / "bad.yaml"
     bad.write_text("title: x\nlanes:\n  - name: a\n    methods: dflash\n")
     with pytest.raises(LaneError, match="methods"):
