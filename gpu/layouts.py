@@ -18,7 +18,7 @@ from dflash_viz.hooks.wire import TOKEN_ENV
 from dflash_viz.lanes import LaneSpec, Server
 from dflash_viz.lanes.access import Secrets
 from dflash_viz.lanes.dtype import resolve_dtype
-from dflash_viz.lanes.server import free_port
+from dflash_viz.lanes.server import HOOKS, flags, free_port
 from dflash_viz.weights.resolver import ROOT, cache_dir
 
 END_S = 15.0
@@ -28,10 +28,6 @@ NO_MULTICAST = {
     "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
     "NVSHMEM_DISABLE_NVLS": "1",
     "VLLM_ALLREDUCE_USE_SYMM_MEM": "0",
-}
-HOOKS = {
-    "middleware": "dflash_viz.hooks.route.TraceRoute",
-    "worker-extension-cls": "dflash_viz.hooks.probe.Probe",
 }
 # One server process, and what `vllm serve` starts: as many of them as engines.
 API_SERVER, SERVE = "vllm.entrypoints.openai.api_server", "gpu.serve"
@@ -90,10 +86,7 @@ def command(layout: Layout, spec: LaneSpec, pair: tuple[Path, Path], port: int) 
         **layout.options,
         **(HOOKS if layout.hooks else {}),
     }
-    given = [sys.executable, "-m", layout.module]
-    for name, value in options.items():
-        given += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-    return given
+    return [sys.executable, "-m", layout.module, *flags(options)]
 
 
 @contextlib.contextmanager

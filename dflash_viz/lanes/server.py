@@ -28,6 +28,11 @@ from dflash_viz.trace import PLAIN
 from dflash_viz.weights.resolver import ROOT, cache_dir
 
 MODEL_NAME = "target"
+# The options that bring our hooks into a server.
+HOOKS = {
+    "middleware": "dflash_viz.hooks.route.TraceRoute",
+    "worker-extension-cls": "dflash_viz.hooks.probe.Probe",
+}
 START_TIMEOUT_S = 600.0
 KEPT_LOGS = 20
 # Where an EAGLE-3 head's configuration names the layers of the target that it reads.
@@ -133,14 +138,13 @@ class EngineServer:
         }
         if hooks:
             options |= {
-                "middleware": "dflash_viz.hooks.route.TraceRoute",
-                "worker-extension-cls": "dflash_viz.hooks.probe.Probe",
+                **HOOKS,
                 # vLLM refuses to count where nothing is drafted.
                 "per-request-spec-decode-metrics": "detailed"
                 if self.spec.method != PLAIN and _counts_per_request()
                 else None,
             }
-        return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *_flags(options)]
+        return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *flags(options)]
 
     def start(self, report: Report) -> None:
         """Start the server and wait until it answers; progress goes to ``report``.
@@ -270,7 +274,8 @@ def _forget_oldest(folder: Path) -> None:
         old.unlink(missing_ok=True)
 
 
-def _flags(options: dict[str, Any]) -> Iterator[str]:
+def flags(options: dict[str, Any]) -> Iterator[str]:
+    """Server options on a command line: ``True`` is a bare flag, ``None`` and ``False`` are left out."""
     for name, value in options.items():
         if value is None or value is False:
             continue

@@ -9,7 +9,7 @@ import pytest
 
 from dflash_viz.lanes import LaneError, LaneSpec, load_preset
 from dflash_viz.lanes.preflight import check_spec
-from dflash_viz.lanes.server import _flags
+from dflash_viz.lanes.server import flags
 from dflash_viz.lanes.spec import file_name
 
 
@@ -34,7 +34,7 @@ def test_speculative_config() -> None:
 
 def test_flags() -> None:
     options = {"dtype": "bfloat16", "enforce-eager": True, "absent": None, "off": False, "n": 8}
-    assert list(_flags(options)) == ["--dtype", "bfloat16", "--enforce-eager", "--n", "8"]
+    assert list(flags(options)) == ["--dtype", "bfloat16", "--enforce-eager", "--n", "8"]
 
 
 def test_any_name_makes_a_file_name() -> None:
