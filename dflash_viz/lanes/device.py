@@ -17,7 +17,7 @@ from typing import Any
 from dflash_viz.lanes.attention import BACKENDS, Need, able, faults
 from dflash_viz.lanes.dtype import is_cpu_build
 from dflash_viz.lanes.errors import LaneError
-from dflash_viz.lanes.gpus import CHOICE, INSTALL, Gpu, is_without_gpu, visible_gpus
+from dflash_viz.lanes.gpus import CHOICE, INSTALL, Gpu, may_have_gpu, visible_gpus
 from dflash_viz.lanes.options import cache_bytes, option, whole
 from dflash_viz.lanes.spec import LaneSpec
 
@@ -35,10 +35,13 @@ def engine_gpus(spec: LaneSpec) -> list[Gpu]:
     return [] if is_cpu_build() else visible_gpus(spec.environment.get(CHOICE))
 
 
-def check_place(spec: LaneSpec) -> None:
-    """Raise ``LaneError`` where engines run on the CPU and the lane is for a GPU: it has ``memory_gb``."""
+def check_place(spec: LaneSpec, gpus: Sequence[Gpu]) -> None:
+    """Raise ``LaneError`` where engines run on the CPU and the lane is for a GPU: it has ``memory_gb``.
+
+    ``gpus`` are those of ``engine_gpus``.
+    """
     cpu_build = is_cpu_build()
-    if not spec.memory_gb or not (cpu_build or is_without_gpu(spec.environment.get(CHOICE))):
+    if not spec.memory_gb or gpus or (not cpu_build and may_have_gpu()):
         return
     why = "the vLLM that is installed is the one for CPUs" if cpu_build else "there is no GPU"
     raise LaneError(

@@ -59,9 +59,9 @@ def visible_gpus(chosen: str | None = None) -> list[Gpu]:
     return [gpu for gpu in itertools.takewhile(bool, gpus) if gpu]
 
 
-def is_without_gpu(chosen: str | None = None) -> bool:
-    """Whether there is surely no GPU here; not where there may be one that nobody tells of."""
-    return not visible_gpus(chosen) and not any(Path(node).exists() for node in NODES)
+def may_have_gpu() -> bool:
+    """Whether there may be a GPU here, even one that nobody tells of."""
+    return any(Path(node).exists() for node in NODES)
 
 
 def _told() -> Sequence[str]:

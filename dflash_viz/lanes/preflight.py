@@ -27,8 +27,9 @@ MISFIT = "A drafter works only with the target it was trained for."
 def check_spec(spec: LaneSpec) -> None:
     """Raise ``LaneError`` for a lane that cannot run here whatever its models are."""
     _drafting(spec)
-    check_place(spec)
-    check_device(spec, engine_gpus(spec))
+    gpus = engine_gpus(spec)
+    check_place(spec, gpus)
+    check_device(spec, gpus)
 
 
 def check_pair(spec: LaneSpec, target: Path, drafter: Path | None) -> None:
