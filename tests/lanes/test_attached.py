@@ -21,6 +21,7 @@ from dflash_viz.lanes.lane import connect
 from dflash_viz.lanes.remote_tokens import ServerTokens
 from dflash_viz.lanes.server import free_port
 from dflash_viz.metrics import count, counted_values
+from dflash_viz.metrics.counted import SHORTEST_S
 from dflash_viz.trace import End, Header, Message, Sampling, Step, Trace
 from dflash_viz.trace.counters import Counters, read_load
 from dflash_viz.ui.api import make_stream
@@ -185,7 +186,9 @@ def assert_counted(trace: Trace, gained: Counters) -> None:
     assert window.first_token_s > 0
     values = counted_values(trace.end)
     assert values["al"] == gained.acceptance_length
-    assert values["client_speed"] == window.decode_tokens / window.decode_s
+    # On a busy machine all pieces may come at once: that tells no speed.
+    told = window.decode_s >= SHORTEST_S
+    assert values["client_speed"] == (window.decode_tokens / window.decode_s if told else None)
 
 
 @pytest.mark.engine
@@ -242,7 +245,7 @@ async def test_a_server_that_goes_away_is_said_and_found_again(lane: Lane, door:
                 ends.append(line)
         assert ends[0].finish_reason == "error"
         assert ends[0].error
-        await asyncio.to_thread(until, lambda: there.status.state == "failed", 5)
+        await asyncio.to_thread(until, lambda: there.status.state == "failed", 30)
         assert "does not answer any more" in there.status.message
         assert there.client is None
         door.open()
@@ -261,7 +264,7 @@ def test_a_server_that_says_nothing_is_said_too(lane: Lane, door: Proxy) -> None
     try:
         there.wait_ready(60)
         door.silent = True
-        until(lambda: there.status.state == "failed", 5)
+        until(lambda: there.status.state == "failed", 30)
         door.silent = False
         assert there.queue() is False  # the retry button
         until(lambda: there.status.state == "ready", 30)
