@@ -16,7 +16,8 @@ from dflash_viz.lanes.stream import stream_steps
 from dflash_viz.trace import Message, Sampling, Step
 
 State = Literal["queued", "weights", "loading", "ready", "asleep", "waking", "failed", "stopped"]
-STARTING: tuple[State, ...] = ("queued", "weights", "loading")
+UNDER_WAY: tuple[State, ...] = ("weights", "loading")
+STARTING: tuple[State, ...] = ("queued", *UNDER_WAY)
 STARTED: tuple[State, ...] = ("ready", "asleep", "waking")
 ENDED: tuple[State, ...] = ("failed", "stopped")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import math
 import queue
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +16,7 @@ from dflash_viz.lanes.access import Server
 from dflash_viz.lanes.attached import AttachedLane
 from dflash_viz.lanes.client import LaneClient
 from dflash_viz.lanes.errors import LaneError
-from dflash_viz.lanes.face import LaneFace
+from dflash_viz.lanes.face import UNDER_WAY, LaneFace
 from dflash_viz.lanes.lane import Lane
 from dflash_viz.lanes.room import find_room
 from dflash_viz.lanes.sleeper import Sleeper
@@ -109,8 +109,9 @@ class Fleet:
         lane.start()
         if self._closed.is_set():  # it may have been closed just before it started
             lane.close()
-        with contextlib.suppress(LaneError):  # its status says why
-            lane.wait_ready(math.inf)  # a start has its own time limit
+        # A start has its own time limit. Queued is one that has failed and been asked for again meanwhile.
+        while lane.status.state in UNDER_WAY:
+            time.sleep(LOOK_EVERY_S)
 
     def _start_alone(self, lane: Sleeper) -> None:
         """Start a lane once no run has the machine, while all others sleep."""

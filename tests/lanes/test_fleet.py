@@ -124,6 +124,27 @@ def test_failures_are_named_and_retried_in_turn() -> None:
         fleet.close()
 
 
+def test_a_retry_right_after_a_failure_is_a_start_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody presses the button before the starts have seen that the lane has failed."""
+    fleet = Fleet([MISSING])
+    lane = fleet.lanes["missing"]
+    starts = []
+
+    def start() -> None:
+        starts.append(lane.status.state)
+        lane.fail("gone")
+        if len(starts) < 3:
+            fleet.retry("missing")
+
+    monkeypatch.setattr(lane, "start", start)
+    fleet.start()
+    try:
+        until(lambda: len(starts) == 3)
+    finally:
+        fleet.close()
+    assert starts == ["queued"] * 3
+
+
 def test_a_lane_that_is_not_ready_says_so() -> None:
     with pytest.raises(LaneError, match="not ready: waiting to start"):
         next(iter(Lane(MISSING).stream("Hi")))
