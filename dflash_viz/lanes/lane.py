@@ -36,6 +36,8 @@ from dflash_viz.weights.resolver import EMBEDDED, EMBEDDED_NAME, ROOT, cache_dir
 WARM_UP = [Message("user", "Repeat: one two three one two three one two three.")]
 # With probabilities, as the page asks: on a GPU the kernels that find them are compiled at first.
 WARM_TOP_K = 5
+# Without pauses. Kernels of a large model take minutes to compile; an engine that hangs never answers.
+WARM_LIMIT_S = 600.0
 WATCH_INTERVAL_S = 1.0
 # Long: the engine may be suspended meanwhile.
 HELLO_TIMEOUT_S = 600.0
@@ -186,8 +188,30 @@ class Lane(LaneFace):
         return EngineServer(self.spec, target, drafter)
 
     def _warm_up(self, client: LaneClient) -> None:
-        for _ in stream_steps(client.run(WARM_UP, Sampling(max_tokens=24), WARM_TOP_K)):
-            self._check_open()
+        answered, late = threading.Event(), threading.Event()
+        threading.Thread(target=self._end_if_silent, args=(answered, late), daemon=True).start()
+        try:
+            for _ in stream_steps(client.run(WARM_UP, Sampling(max_tokens=24), WARM_TOP_K)):
+                self._check_open()
+        except LaneError as error:
+            if not late.is_set():
+                raise
+            assert self._server is not None
+            why = f"The engine did not answer its first question within {WARM_LIMIT_S:g} s."
+            raise LaneError(f"{why} {self._server.failure()}") from error
+        finally:
+            answered.set()
+
+    def _end_if_silent(self, answered: threading.Event, late: threading.Event) -> None:
+        """End the engine that takes too long, as nobody else watches one that warms up."""
+        assert self._server is not None
+        left = WARM_LIMIT_S
+        while left > 0:
+            if answered.wait(WATCH_INTERVAL_S):
+                return
+            left -= WATCH_INTERVAL_S if self._going.is_set() else 0.0
+        late.set()
+        self._server.stop()
 
     def _check_open(self) -> None:
         """Holds a paused start, and ends a closed one, wherever it is."""

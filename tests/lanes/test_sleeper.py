@@ -58,6 +58,25 @@ def test_each_start_lets_the_others_sleep_first(made: Made, capsys: pytest.Captu
         next(iter(fleet.lanes["a"].stream("Hi")))
 
 
+def test_an_engine_that_never_answers_its_first_question_is_ended(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dflash_viz.lanes.lane.WARM_LIMIT_S", 0.2)
+    made.device.roomy = True
+    GATES["a"] = threading.Event()
+    fleet = made("a", start=False)
+    fleet.start()
+    until(lambda: "a" in made.device.engines)
+    made.device.engines["a"].gates["completions"] = threading.Event()
+    GATES["a"].set()
+    until(lambda: fleet.lanes["a"].status.state == "failed")
+    said = fleet.lanes["a"].status.message
+    assert said == "The engine did not answer its first question within 0.2 s. Log: none"
+    assert made.device.engines["a"].stopped
+    fleet.retry("a")  # the new engine answers
+    until(lambda: fleet.lanes["a"].status.state == "ready")
+
+
 def test_a_woken_lane_says_how_its_test_went(made: Made) -> None:
     fleet = made("a", "plain")
     awake(fleet, "a")
