@@ -200,6 +200,7 @@ def test_ones_own_results_are_listed_opened_and_deleted(viewer: App, page: Page,
     expect(page.locator("#bench-resume")).to_be_hidden()
     page.click("#bench-delete")
     page.click("#bench-keep")
+    expect(page.locator("#bench-really")).to_be_hidden()
     assert folder.is_dir()
     page.click("#bench-delete")
     page.click("#bench-really")

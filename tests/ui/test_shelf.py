@@ -141,8 +141,9 @@ def test_save_and_open_again_gives_the_same_pixels(viewer: App, page: Page, tmp_
         difference = ImageChops.difference(
             *(Image.open(BytesIO(one)).convert("L") for one in (drawn, expected))
         )
-        # A rounded corner at a fraction of a pixel is smoothed differently after scrolling.
-        assert sum(difference.histogram()[1:]) <= 4
+        # A rounded corner at a fraction of a pixel is smoothed differently after scrolling, and some more
+        # pixels by a level or two of 255, which nobody sees.
+        assert sum(difference.histogram()[3:]) <= 4
 
 
 def picture(page: Page) -> list[bytes]:
@@ -223,6 +224,7 @@ def test_ones_own_runs_are_listed_opened_and_deleted(
     expect(stage(page).locator(".dv-problem").first).to_contain_text("end is missing", timeout=20_000)
     page.click("#delete")
     page.click("#keep")
+    expect(page.locator("#really")).to_be_hidden()
     assert run.path.is_dir()
     page.click("#delete")
     page.click("#really")
