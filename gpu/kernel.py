@@ -34,10 +34,10 @@ async def kernel() -> Made:
         at = Positions(logits, rows, torch.arange(rows, device=device, dtype=torch.int32))
         out = torch.empty(rows * (2 * TOP_K + 1), pin_memory=True)
         ours, theirs = _us(functools.partial(fused, at, TOP_K, out)), _us(functools.partial(pack, at, TOP_K))
-        worst = max(worst, _difference(fused, at))
+        worst = max(worst, difference(fused, at))
         words.append(f"{rows} × {vocabulary:,} logits {ours} µs (torch {theirs})")
         figures[f"{rows}x{vocabulary}_us"] = [ours, theirs]
-    worst = max(worst, *(_difference(fused, at) for at in _as_hooks_ask(device, random)))
+    worst = max(worst, *(difference(fused, at) for at in as_hooks_ask(device, random)))
     return worst < TOLERANCE, f"{', '.join(words)}; largest difference {worst:.1e}", figures
 
 
@@ -52,7 +52,7 @@ def _us(call: Callable[[], Any]) -> float:
     return round(1e6 * (time.perf_counter() - began) / CALLS, 1)
 
 
-def _as_hooks_ask(device: torch.device, random: torch.Generator) -> list[Positions]:
+def as_hooks_ask(device: torch.device, random: torch.Generator) -> list[Positions]:
     """A target's rows, all and some, and a drafter's blocks before the temperature (``hooks/v2.py``)."""
 
     def normal(*shape: int) -> torch.Tensor:
@@ -74,9 +74,9 @@ def _as_hooks_ask(device: torch.device, random: torch.Generator) -> list[Positio
     ]
 
 
-def _difference(fused: Any, at: Positions) -> float:
+def difference(fused: Any, at: Positions) -> float:
     """The largest of two probabilities; 1 where an id is another."""
-    out = torch.empty(at.num_rows * (2 * TOP_K + 1), pin_memory=True)
+    out = torch.empty(at.num_rows * (2 * TOP_K + 1), pin_memory=at.logits.is_cuda)
     fused(at, TOP_K, out)
     expected = pack(at, TOP_K).cpu().numpy()
     found = out.view(at.num_rows, -1).numpy()
