@@ -32,7 +32,8 @@ from gpu.overhead import overhead
 
 CONVERT_LIMIT_S = 120.0
 LIMIT_S = 60.0
-SPEED_LIMIT_S = 90.0
+# What one awake at a time needs: two starts and the turns.
+TURNS_S = 200.0
 
 
 async def told(client: LaneClient) -> Made:
@@ -54,9 +55,11 @@ async def check_lane(checks: Checks, name: str, client: LaneClient, options: arg
     await checks.run(f"{name}: top-{TOP_K}", LIMIT_S, check)
 
 
-async def check_overhead(checks: Checks, name: str, client: LaneClient, options: argparse.Namespace) -> None:
-    """What the hooks cost one lane."""
-    limit = min(SPEED_LIMIT_S, checks.seconds_left - MARGIN_S)
+async def check_overhead(
+    checks: Checks, name: str, client: LaneClient, options: argparse.Namespace, share: float
+) -> None:
+    """What the hooks cost one lane, in a share of the time that is left."""
+    limit = share * (checks.seconds_left - (0.0 if options.no_sleep else TURNS_S)) - MARGIN_S
     check = functools.partial(overhead, client, prompts(options.prompts), options.tokens, limit - MARGIN_S)
     await checks.run(f"{name}: what hooks cost", limit, check)
 
@@ -72,9 +75,9 @@ async def check_resident(checks: Checks, lanes: Sequence[LaneSpec], options: arg
         for together, words in ((False, "one after another"), (True, "at the same time")):
             check = functools.partial(resident_race, fleet, options.races, options.tokens, together)
             await checks.run(f"all resident: race, {words}", LIMIT_S, check)
-        for spec in lanes:
-            if spec is lanes[0] or spec.method == PLAIN:
-                await check_overhead(checks, spec.name, clients[spec.name], options)
+        looked_at = [spec.name for spec in lanes if spec is lanes[0] or spec.method == PLAIN]
+        for i, name in enumerate(looked_at):
+            await check_overhead(checks, name, clients[name], options, 1 / (len(looked_at) - i))
 
 
 async def check_turns(checks: Checks, lanes: Sequence[LaneSpec], options: argparse.Namespace) -> None:
