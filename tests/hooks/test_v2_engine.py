@@ -19,12 +19,13 @@ pytestmark = pytest.mark.engine
 INTERPRETED = Path(__file__).parent / "interpreted"
 ROOT = Path(__file__).parents[2]
 TOP_K = 3
-PROMPTS = ["What is 12 times 7?", "Write a poem.", "Count to ten."]
+PROMPTS = ["What is 12 times 7?", "Write a poem.", "Count to ten.", "Say hello.", "Name three fruits."]
 
 
 @pytest.fixture(scope="module")
 def v2_lane() -> Iterator[Lane]:
-    """DFlash as on a GPU: asynchronous scheduling, prefix caching, drafts with probabilities."""
+    """DFlash as on a GPU: asynchronous scheduling and prefix caching. Drafts are greedy: to draw them, each
+    token of the vocabulary would be interpreted."""
     spec = load_preset("embedded-cpu").lanes[0]
     engine = {
         **spec.engine,
@@ -40,12 +41,7 @@ def v2_lane() -> Iterator[Lane]:
         "TRITON_INTERPRET": "1",
         "PYTHONPATH": os.pathsep.join(map(str, (INTERPRETED, ROOT))),
     }
-    speculative = {**spec.speculative, "draft_sample_method": "probabilistic"}
-    lane = Lane(
-        msgspec.structs.replace(
-            spec, name="v2", engine=engine, environment=environment, speculative=speculative
-        )
-    )
+    lane = Lane(msgspec.structs.replace(spec, name="v2", engine=engine, environment=environment))
     lane.start()
     lane.wait_ready(300)
     yield lane
@@ -54,7 +50,7 @@ def v2_lane() -> Iterator[Lane]:
 
 async def test_more_requests_than_places_are_all_true_to_the_engine(v2_lane: Lane) -> None:
     before = await counters(v2_lane)
-    sampling = Sampling(max_tokens=8)
+    sampling = Sampling(max_tokens=16)
     asked = [record(v2_lane, prompt, sampling, TOP_K * (i % 2)) for i, prompt in enumerate(PROMPTS)]
     traces = await asyncio.gather(*asked)
     gained = await counters(v2_lane) - before
@@ -67,18 +63,17 @@ async def test_more_requests_than_places_are_all_true_to_the_engine(v2_lane: Lan
     told = traces[0].header.fingerprint
     assert (told.model_runner, told.async_scheduling, told.prefix_caching) == ("V2", True, True)
     assert max(step.batch_size for trace in traces for step in trace.steps) > 1
-    for trace, top_k in zip(traces, (0, TOP_K, 0), strict=True):
+    for trace, top_k in zip(traces, [0, TOP_K] * 3, strict=False):
         for step in trace.steps:
             assert len(step.positions) == (len(step.drafted) + 1 if top_k else 0)
     for step in traces[1].steps:
         for token, position in zip(step.emitted, step.positions, strict=False):
             # At temperature 0 it is the target's favourite, or in bfloat16 one of several.
             assert token in {top.id for top in position.target if top.p == position.target[0].p}
-        assert all(len(p.drafter) == TOP_K and p.p_drafter_drafted for p in step.positions[:-1])
 
 
 async def test_a_stopped_request_leaves_the_next_one_whole(v2_lane: Lane) -> None:
     stopped = await record(v2_lane, "Write a long story.", Sampling(max_tokens=200), stop_after=4)
     assert stopped.end is not None
     assert stopped.end.finish_reason == "abort"
-    assert_true_to_engine(v2_lane, await record(v2_lane, PROMPTS[0], Sampling(max_tokens=8)))
+    assert_true_to_engine(v2_lane, await record(v2_lane, PROMPTS[0], Sampling(max_tokens=16)))
