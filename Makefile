@@ -12,7 +12,7 @@ $(VENV)/.engine: requirements-engine-cpu.txt scripts/install.sh
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.engine requirements-dev.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-compile -r requirements-dev.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -r requirements-dev.txt
 	touch $@
 
 $(CHROMIUM):

@@ -14,8 +14,7 @@ python=${PYTHON:-$(command -v python3.11 || command -v python3)}
     rm -rf "$venv"
     apt-get update -q && apt-get install -y -q python3.11-venv && "$python" -m venv "$venv"
 }
-# Python compiles what is used when it is first used, a small part of all this.
-pip=("$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --no-compile)
+pip=("$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps)
 
 echo "1/3  torch 2.13.0 for the CPU (190 MB)"
 # The CPU build lies in no default index; uv knows where PyTorch keeps it.
