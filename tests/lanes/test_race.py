@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -129,10 +128,9 @@ async def test_stop_while_somebody_else_has_the_machine(fleet: Fleet) -> None:
     async with fleet.device():
         task = asyncio.create_task(run(waiting))
         await asyncio.sleep(0.3)
-        began = time.monotonic()
         await waiting.stop()
-        seen = await task
-    assert time.monotonic() - began < 1
+        async with asyncio.timeout(30):  # the machine is not given back before
+            seen = await task
     assert seen.turns == [("none", "waiting"), ("none", "waiting"), ("none", "stopped")]
     assert not seen.traces
     assert (await run(race(fleet, "Hi", 4, ["none"]))).traces, "the machine is free again"
