@@ -20,6 +20,8 @@ from dflash_viz.hooks.wire import Fault, Record
 
 # Longer than a fast engine's step, shorter than a frame on a screen (s).
 LINGER_S = 0.01
+# So often it looks for more before it has to be woken, which takes the engine's time, too.
+LOOKS = 100
 # How long what has been sent may take to leave after the end (ms).
 LAST_MS = 1000
 _encoder = msgspec.msgpack.Encoder()
@@ -74,12 +76,16 @@ class Courier:
 
     def _carry(self) -> None:
         self._prepare()
+        in_vain = LOOKS
         while not self._closed:
-            self._something.wait()
+            if in_vain >= LOOKS:
+                self._something.clear()
+                # What came before that found it set and has woken nobody.
+                if not self._items and not self._closed:
+                    self._something.wait()
             time.sleep(LINGER_S)
-            self._something.clear()
             with self._lock:
-                self._send()
+                in_vain = 0 if self._send() else in_vain + 1
 
     def _take(self) -> list[Record]:
         taken: list[Record] = []
@@ -92,9 +98,10 @@ class Courier:
                 taken.append(record)
         return taken
 
-    def _send(self) -> None:
+    def _send(self) -> bool:
+        """Send what has gathered; whether there was anything."""
         if not (records := self._take()):
-            return
+            return False
         try:
             data = _encoder.encode(records)
         except Exception as error:  # the next ones may go; the hub counts these as lost
@@ -102,3 +109,4 @@ class Courier:
             self._seq += 1
         for socket in self._sockets.values():
             socket.send(data)
+        return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -61,6 +62,17 @@ def test_what_gathers_is_one_message_made_in_another_thread(
     assert threads[0] is not threading.current_thread()
     courier.put(step())
     assert [r.seq for r in message(socket)] == [3]
+    assert courier.disconnect(address)
+
+
+def test_what_comes_as_it_falls_asleep_is_sent(socket: zmq.Socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LINGER_S", 0.001)
+    monkeypatch.setattr(module, "LOOKS", 1)
+    courier, address = connected(socket)
+    for i in range(200):
+        time.sleep(i % 40 / 10_000)
+        courier.put(step())
+        assert [r.seq for r in message(socket)] == [i]
     assert courier.disconnect(address)
 
 
