@@ -34,12 +34,14 @@ test:  ## everything: real engines, real browser
 test-engines: weights
 	$(BIN)/python -m pytest -m "engine and not browser"
 	$(BIN)/python -m pytest -m "engine and browser"
+	$(BIN)/python -m pytest -m "not browser and not engine" tests/lanes
 
 # Beside the engines: the first of these tests wait for a browser more than they compute, and the others, some
-# of which need the weights, come when the weights are there.
+# of which need the weights, come when the weights are there. Those of the lanes go with the engines: so both
+# halves take about as long.
 test-others: lint
 	$(BIN)/python -m pytest -m "browser and not engine" -p no:cacheprovider
-	$(BIN)/python -m pytest -m "not browser and not engine" -p no:cacheprovider
+	$(BIN)/python -m pytest -m "not browser and not engine" --ignore tests/lanes -p no:cacheprovider
 
 fast: lint  ## the tests that need neither engine nor browser
 	$(BIN)/python -m pytest -m "not engine and not browser"
