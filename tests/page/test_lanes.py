@@ -444,14 +444,16 @@ def test_the_live_region_names_the_lane(open_page, feed, make_race):
 def test_charts_out_of_sight_wait_until_nothing_new_comes(open_page, feed, make_race):
     page = open_page(plotly=True)
     document = make_race(steps=30)
-    made = page.evaluate(
-        "async (lines) => { let text = ''; for (let at = 0; at < lines.length; at += 6) {"
-        " text += lines.slice(at, at + 6).join(''); view.feed(text);"
-        " await new Promise((done) => setTimeout(done, 20)); }"
-        " return view.charts.charts.filter((chart) => chart.made).length; }",
+    made, longest = page.evaluate(
+        "async (lines) => { let text = '', longest = 0; for (let at = 0; at < lines.length; at += 6) {"
+        " const began = performance.now(); text += lines.slice(at, at + 6).join(''); view.feed(text);"
+        " await new Promise((done) => setTimeout(done, 20));"
+        " longest = Math.max(longest, performance.now() - began); }"
+        " return [view.charts.charts.filter((chart) => chart.made).length, longest]; }",
         document.text.splitlines(keepends=True),
     )
-    assert made == 0
+    # On a busy machine nothing new may come for longer than the charts wait (QUIET_MS).
+    assert made == 0 or longest > 400
     wait_for_charts(page)
     page.locator(".dv-plot[data-key=al]").scroll_into_view_if_needed()
     page.wait_for_function("view.charts.charts[0].inSight")
