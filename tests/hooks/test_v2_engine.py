@@ -13,11 +13,11 @@ import pytest
 from dflash_viz.lanes import Lane, load_preset
 from dflash_viz.metrics import count
 from dflash_viz.trace import Sampling
+from dflash_viz.weights.resolver import ROOT
 from tests.lanes.test_engine import assert_true_to_engine, counters, record
 
 pytestmark = pytest.mark.engine
 INTERPRETED = Path(__file__).parent / "interpreted"
-ROOT = Path(__file__).parents[2]
 TOP_K = 3
 PROMPTS = ["What is 12 times 7?", "Write a poem.", "Count to ten.", "Say hello.", "Name three fruits."]
 
@@ -43,9 +43,11 @@ def v2_lane() -> Iterator[Lane]:
     }
     lane = Lane(msgspec.structs.replace(spec, name="v2", engine=engine, environment=environment))
     lane.start()
-    lane.wait_ready(300)
-    yield lane
-    lane.close()
+    try:
+        lane.wait_ready(300)
+        yield lane
+    finally:
+        lane.close()
 
 
 async def test_more_requests_than_places_are_all_true_to_the_engine(v2_lane: Lane) -> None:
